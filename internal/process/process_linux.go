@@ -1,0 +1,85 @@
+// Package process names a process of this machine exactly: pid, start time and boot, so that a reused pid is
+// never taken for its predecessor.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ID is one process for all time on this machine.
+type ID struct {
+	PID       int
+	StartTime uint64 // field 22 of /proc/PID/stat, clock ticks since boot
+	Boot      string // /proc/sys/kernel/random/boot_id
+}
+
+// Boot is this boot's id.
+func Boot() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+// Self is this process.
+func Self() (ID, error) { return Of(os.Getpid()) }
+
+// Of is the process that has pid now; an error if none has.
+func Of(pid int) (ID, error) {
+	boot, err := Boot()
+	if err != nil {
+		return ID{}, err
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ID{}, err
+	}
+	// The name, field 2, may hold spaces and parentheses: count from its end.
+	i := strings.LastIndexByte(string(b), ')')
+	f := strings.Fields(string(b[i+1:]))
+	if i < 0 || len(f) < 20 {
+		return ID{}, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return ID{}, fmt.Errorf("process %d is dead: %w", pid, os.ErrNotExist)
+	}
+	start, err := strconv.ParseUint(f[19], 10, 64)
+	if err != nil {
+		return ID{}, err
+	}
+	return ID{PID: pid, StartTime: start, Boot: boot}, nil
+}
+
+// Alive reports whether exactly this process runs.
+func (id ID) Alive() bool {
+	now, err := Of(id.PID)
+	return err == nil && now == id
+}
+
+// Kill ends exactly this process with SIGKILL. Already gone, or its pid in other hands: nil.
+func (id ID) Kill() error {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// The descriptor pins whoever has the pid now; only then may the start time be compared.
+	if !id.Alive() {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+// KeepDescriptors makes sure that no program started from here inherits a descriptor that it was not handed:
+// what a shell left open must reach neither a keeper nor an agent.
+func KeepDescriptors() error { return unix.CloseRange(3, ^uint(0)>>33, unix.CLOSE_RANGE_CLOEXEC) }

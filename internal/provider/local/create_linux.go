@@ -1,0 +1,352 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/contain"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
+	"sallyport.dev/sallyport/internal/runner"
+)
+
+const fileSpec = "spec.json"
+
+func readSpec(dir string) (provider.Spec, error) {
+	var s provider.Spec
+	b, err := os.ReadFile(filepath.Join(dir, fileSpec))
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(b, &s)
+}
+
+// Create implements provider.Provider.
+func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.ResourceID, error) {
+	if err := checkSpec(spec, p.cfg.Factory); err != nil {
+		return "", err
+	}
+	id := p.resource(spec.Allocation)
+	dir := p.folder(spec.Allocation)
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return "", stateError("create", dir, err)
+	}
+	unlock, err := lockFolder(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	done, err := p.same(dir, spec)
+	if err != nil || done {
+		return id, err
+	}
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return "", err
+	}
+	// Commit point: a crash before leaves an empty folder that bears the id; after, one that can be made
+	// again from its own spec. Either is found by List and removed by Destroy.
+	if err := renameio.WriteFile(filepath.Join(dir, fileSpec), b, 0o600); err != nil {
+		return "", stateError("create", dir, err)
+	}
+	if err := p.startKeeper(ctx, dir, spec, false); err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+func checkSpec(s provider.Spec, f sallyport.FactoryID) error {
+	invalid := func(field, want string) error {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeInvalid, Subject: field, Message: "expected " + want}
+	}
+	switch {
+	case s.Factory != f:
+		return invalid("factory", string(f))
+	case sallyport.CheckID(sallyport.AllocationPrefix, string(s.Allocation)) != nil:
+		return invalid("allocation", "an allocation id")
+	case s.SecretSum.Check() != nil:
+		return invalid("secret_sum", "a digest")
+	case !filepath.IsAbs(s.Workspace.Path) || len(s.Workspace.Layers) == 0:
+		return invalid("workspace", "an absolute path and at least one layer")
+	case !filepath.IsAbs(s.Home) || s.Home == "/":
+		return invalid("home", "an absolute path")
+	case len(s.Command.Argv) == 0 || s.Command.Argv[0] == "":
+		return invalid("command.argv", "a program")
+	case s.Limits.Time <= 0 || s.Limits.Memory <= 0 || s.Limits.PIDs <= 0 || s.Limits.Disk <= 0 || s.Limits.Output <= 0:
+		return invalid("limits", "time, memory, pids, disk and output above zero")
+	}
+	return nil
+}
+
+// same reports whether spec was already made. A folder whose keeper never came to life is made anew.
+func (p *Provider) same(dir string, spec provider.Spec) (bool, error) {
+	old, err := readSpec(dir)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, &sallyport.Error{Op: "create", Code: sallyport.CodeCorrupt, Subject: dir, Err: err}
+	}
+	a, _ := json.Marshal(old)
+	b, _ := json.Marshal(spec)
+	if !bytes.Equal(a, b) {
+		return false, &sallyport.Error{Op: "create", Code: sallyport.CodeConflict, Subject: string(spec.Allocation), Message: "made before from another spec"}
+	}
+	if _, err := os.Stat(filepath.Join(dir, keeper.FileStarted)); err == nil {
+		return true, nil
+	}
+	if self, err := readSelf(dir); err == nil && self.Alive() {
+		if _, err := os.Stat(filepath.Join(dir, keeper.FileLayers)); err == nil {
+			return true, nil
+		}
+		if err := self.Kill(); err != nil {
+			return false, err
+		}
+	}
+	return false, removeData(dir)
+}
+
+// salvage starts a keeper that only serves what is left of an Allocation.
+func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error {
+	dir := p.folder(a)
+	unlock, err := lockFolder(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if self, err := readSelf(dir); err == nil && self.Alive() {
+		return nil // another process was faster
+	}
+	spec, err := readSpec(dir)
+	if err != nil {
+		return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnknown, Subject: string(a), Message: "half-made: nothing to serve", Err: err}
+	}
+	for len(strays(a)) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond) // the old keeper's PID 1 is on its way out
+	}
+	return p.startKeeper(ctx, dir, spec, true)
+}
+
+// startKeeper prepares everything that takes the caller's powers and starts the keeper, which outlives us.
+func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Spec, salvage bool) error {
+	ids, err := p.ids.take(spec.Allocation)
+	if err != nil {
+		return err
+	}
+	if !ids.own {
+		if err := os.Chown(dir, ids.hostKeeper, ids.hostKeeper); err != nil {
+			return stateError("create", dir, err)
+		}
+	}
+	b := &planner{spec: spec, ids: ids, dir: dir}
+	defer b.close()
+	if !ids.own {
+		if b.user, err = idmap(p.cfg.Runner, os.Geteuid(), os.Getegid(), ids.hostAgent); err != nil {
+			return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Message: "no user namespace", Hint: "see `sallyport doctor`", Err: err}
+		}
+	}
+	if err := b.build(p.cfg.Runner); err != nil {
+		return err
+	}
+	// A detached mount can be attached once: the collector's sandbox gets a set of its own.
+	sources := b.files
+	if spec.Workspace.Collect && !ids.own {
+		again := &planner{spec: spec, ids: ids, dir: dir, user: b.user}
+		defer again.closeFiles()
+		if err := again.build(p.cfg.Runner); err != nil {
+			return err
+		}
+		sources = append(slices.Clone(sources), again.files...)
+	}
+	lures, err := newLures()
+	if err != nil {
+		return err
+	}
+	defer lures.close()
+	b.plan.Probe = contain.Targets{UID: ids.uid, GID: ids.gid, OneID: ids.own, Processes: 1,
+		Absent:   []string{dir, "/etc/shadow", "/run/docker.sock", "/root/.ssh", filepath.Join(spec.Home, ".ssh")},
+		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
+		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
+	setup := keeper.Setup{Spec: spec, Plan: b.plan, Salvage: salvage}
+	group, err := p.group(ctx, spec, salvage)
+	if err != nil {
+		return err
+	}
+	defer group.close()
+	setup.Cgroup = group.setup
+	setup.Layers = outsideLayers(spec, group)
+	return p.launch(ctx, dir, setup, ids, group.files, sources)
+}
+
+func environment(env map[string]string) []string {
+	var kv []string
+	for k, v := range env {
+		kv = append(kv, k+"="+v)
+	}
+	return kv
+}
+
+// launch starts the keeper with its descriptors and waits for its word.
+func (p *Provider) launch(ctx context.Context, dir string, setup keeper.Setup, ids mapping, group, sources []*os.File) error {
+	var open []*os.File
+	defer func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}()
+	keep := func(f *os.File, err error) (*os.File, error) {
+		if err == nil {
+			open = append(open, f)
+		}
+		return f, err
+	}
+	memory, err := keep(runner.MemoryFile(setup))
+	if err != nil {
+		return err
+	}
+	folder, err := keep(os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0))
+	if err != nil {
+		return stateError("create", dir, err)
+	}
+	wireSocket, err := keep(listenIn(dir, socketWire))
+	if err != nil {
+		return stateError("create", dir, err)
+	}
+	egressSocket, err := keep(listenIn(dir, socketEgress))
+	if err != nil {
+		return stateError("create", dir, err)
+	}
+	runnerFile, err := keep(os.Open(p.cfg.Runner))
+	if err != nil {
+		return err
+	}
+	keeperFile, err := keep(os.Open(p.cfg.Keeper))
+	if err != nil {
+		return err
+	}
+	log, err := keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600))
+	if err != nil {
+		return stateError("create", dir, err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	extra := []*os.File{memory, folder, wireSocket, egressSocket, w, runnerFile}
+	extra = append(append(extra, group...), sources...)
+	extra = append(extra, keeperFile)
+	// By descriptor: the keeper's uid may not walk to where root has installed its programs.
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", 2+len(extra)))
+	cmd.Args = []string{keeperName, string(setup.Spec.Allocation), string(setup.Spec.Factory)}
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.Stderr = log
+	cmd.ExtraFiles = extra
+	cmd.SysProcAttr = ids.attributes(keeper.Capabilities())
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Message: "the keeper could not be started in a user namespace", Hint: "see `sallyport doctor`", Err: err}
+	}
+	go func() { _ = cmd.Wait() }()
+	return awaitReady(ctx, r)
+}
+
+const keeperName = "sallyport-keeper"
+
+func awaitReady(ctx context.Context, r *os.File) error {
+	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	b, err := io.ReadAll(io.LimitReader(r, 1<<20))
+	if ctx.Err() != nil {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: "stopped waiting while the sandbox was made", Err: ctx.Err()}
+	}
+	var ready keeper.Ready
+	if err == nil {
+		err = json.Unmarshal(b, &ready)
+	}
+	if err != nil {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: "the keeper ended before the sandbox was ready", Err: err}
+	}
+	if ready.Error != "" {
+		return &sallyport.Error{Op: "create", Code: sallyport.ParseCode(ready.Code), Message: ready.Error, Hint: "see `sallyport doctor`"}
+	}
+	return nil
+}
+
+// lures are listeners of the host that a probe inside must not reach.
+type lures struct {
+	tcp      net.Listener
+	unix     net.Listener
+	port     int
+	abstract string
+}
+
+func newLures() (*lures, error) {
+	t, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("probe target: %w", err)
+	}
+	l := &lures{tcp: t, port: t.Addr().(*net.TCPAddr).Port, abstract: fmt.Sprintf("sallyport-lure-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	if l.unix, err = net.Listen("unix", "@"+l.abstract); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("probe target: %w", err)
+	}
+	return l, nil
+}
+
+func (l *lures) close() { l.tcp.Close(); l.unix.Close() }
+
+// outsideLayers are the containment lines that only the outside can state.
+func outsideLayers(spec provider.Spec, g group) []sallyport.LayerReport {
+	held := func(l sallyport.Layer, s sallyport.LayerStatus, proof string) sallyport.LayerReport {
+		return sallyport.LayerReport{Layer: l, Status: s, Proof: proof, Grade: sallyport.GradeObservation}
+	}
+	ls := []sallyport.LayerReport{
+		held(sallyport.LayerWorktree, sallyport.LayerHeld, "overlay over a read-only checkout; private gitdir"),
+		held(sallyport.LayerDisk, sallyport.LayerWatched, fmt.Sprintf("polled by the keeper: ends above %d bytes", spec.Limits.Disk)),
+		held(sallyport.LayerRuntime, sallyport.LayerHeld, fmt.Sprintf("the keeper's clock, outside: ends after %v", spec.Limits.Time)),
+		held(sallyport.LayerOutput, sallyport.LayerHeld, fmt.Sprintf("the keeper keeps at most %d bytes", spec.Limits.Output)),
+	}
+	return append(ls, g.layers...)
+}
+
+func lockFolder(ctx context.Context, dir string) (func(), error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, stateError("lock", dir, err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR {
+			f.Close()
+			return nil, stateError("lock", dir, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, &sallyport.Error{Op: "lock", Code: sallyport.CodeUnavailable, Subject: dir, Message: "another process works on this sandbox", Err: ctx.Err()}
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/process"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
+	"sallyport.dev/sallyport/internal/runner"
+)
+
+// destroyPatience bounds how long one Destroy waits for killed processes to be gone; a process in an
+// uninterruptible wait can take longer, and the call is then repeated.
+const destroyPatience = 10 * time.Second
+
+// Destroy implements provider.Provider: processes first, by pid, start time and boot; then the cgroup, the
+// folder and the ids.
+func (p *Provider) Destroy(ctx context.Context, id sallyport.ResourceID) error {
+	a, err := p.allocation("destroy", id)
+	if err != nil {
+		return err
+	}
+	dir := p.folder(a)
+	unlock, err := lockFolder(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		unlock = func() {}
+	case err != nil:
+		return err
+	}
+	defer unlock()
+	if err := endProcesses(ctx, dir, a); err != nil {
+		return err
+	}
+	if err := p.dropGroup(ctx, a); err != nil {
+		return err
+	}
+	if err := p.ids.release(a); err != nil {
+		return stateError("destroy", dir, err)
+	}
+	// The folder goes last: until then List finds what is left.
+	return removeFolder(dir)
+}
+
+// endProcesses kills the keeper and whatever bears the allocation's id in its arguments, and waits until
+// none is left.
+func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) error {
+	deadline := time.Now().Add(destroyPatience)
+	if self, err := readSelf(dir); err == nil {
+		if err := self.Kill(); err != nil {
+			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Err: err}
+		}
+	}
+	for {
+		left := strays(a)
+		if len(left) == 0 {
+			return nil
+		}
+		for _, s := range left {
+			if err := s.Kill(); err != nil {
+				return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Err: err}
+			}
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Message: "killed processes are not gone yet; call again"}
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// strays are the processes whose arguments mark them as this allocation's keeper or PID 1. An agent cannot
+// pass for one: its processes are in another pid namespace and carry the ids of the sandbox, and a look-alike
+// would only get itself killed.
+func strays(a sallyport.AllocationID) []process.ID {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []process.ID
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err != nil {
+			continue
+		}
+		args := bytes.Split(b, []byte{0})
+		if len(args) < 3 || string(args[1]) != string(a) || (string(args[0]) != keeperName && string(args[0]) != runner.Name) {
+			continue
+		}
+		if id, err := process.Of(pid); err == nil {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// removeData removes what a keeper that never started its command left, so that it can be made anew.
+func removeData(dir string) error {
+	for _, n := range []string{keeper.FileSelf, keeper.FileLayers, keeper.FileOutput, keeper.FileExit} {
+		if err := os.Remove(filepath.Join(dir, n)); err != nil && !os.IsNotExist(err) {
+			return stateError("create", dir, err)
+		}
+	}
+	return removeFolder(filepath.Join(dir, keeper.FolderData))
+}
+
+// removeFolder removes a tree that hostile code wrote: links are never followed, and folders without
+// permissions are opened up first (overlay's own work folder has mode 0).
+func removeFolder(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || os.Geteuid() == 0 {
+		return removed(dir, err)
+	}
+	if d, oerr := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); oerr == nil {
+		openUp(d, filepath.Base(dir), 0)
+		unix.Close(d)
+	}
+	return removed(dir, os.RemoveAll(dir))
+}
+
+func removed(dir string, err error) error {
+	if err != nil {
+		return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: dir, Message: "not everything could be removed; call again", Err: err}
+	}
+	return nil
+}
+
+// openUp makes name and every folder below it accessible to us.
+func openUp(parent int, name string, depth int) {
+	var st unix.Stat_t
+	if depth > 4096 || unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	// A folder cannot become a link between the two calls: every process that could do it is dead.
+	if st.Mode&0o700 != 0o700 {
+		_ = unix.Fchmodat(parent, name, 0o700, 0)
+	}
+	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	for _, n := range names {
+		openUp(fd, n, depth+1)
+	}
+}

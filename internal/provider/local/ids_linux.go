@@ -1,0 +1,135 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+)
+
+// identities gives each Allocation host ids of its own. Started as root, a sandbox's command and its keeper
+// run under two unprivileged host ids from a range that no distribution assigns; started by an ordinary user
+// there is only that user's own id, which is reported as weaker.
+type identities struct {
+	folder string
+	uid    int
+	gid    int
+}
+
+func newIdentities(folder string) identities {
+	return identities{folder: folder, uid: os.Geteuid(), gid: os.Getegid()}
+}
+
+// firstHostID begins the range: above the last id that systemd-nspawn allocates to containers (0x6FFFFFFF)
+// and below 2^31, where some programs take ids for negative. Source: systemd's UIDS-GIDS.
+const (
+	firstHostID = 0x70000000
+	hostIDs     = 0x0FFFFFF0 / 2
+)
+
+// The ids inside, where two are mapped.
+const (
+	insideAgent  = 1000
+	insideKeeper = 999
+)
+
+// mapping is the ids of one Allocation.
+type mapping struct {
+	own        bool // only the user's own id
+	uid, gid   int  // of the command, inside
+	hostAgent  int
+	hostKeeper int
+}
+
+// take returns the Allocation's ids; a repeat returns the same. As root it claims a slot by a file whose
+// content is the allocation.
+func (i identities) take(a sallyport.AllocationID) (mapping, error) {
+	if i.uid != 0 {
+		return mapping{own: true, uid: i.uid, gid: i.gid, hostAgent: i.uid, hostKeeper: i.uid}, nil
+	}
+	start := int(a[len(a)-1])<<8 | int(a[len(a)-2])
+	for n := range hostIDs {
+		slot := (start + n) % hostIDs
+		name := filepath.Join(i.folder, strconv.Itoa(slot))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if os.IsExist(err) {
+			if b, err := os.ReadFile(name); err == nil && string(b) == string(a) {
+				return rootMapping(slot), nil
+			}
+			continue
+		}
+		if err != nil {
+			return mapping{}, stateError("take ids", name, err)
+		}
+		_, err = f.WriteString(string(a))
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			os.Remove(name)
+			return mapping{}, stateError("take ids", name, err)
+		}
+		return rootMapping(slot), nil
+	}
+	return mapping{}, &sallyport.Error{Op: "take ids", Code: sallyport.CodeExhausted, Message: "every host id of the range is in use"}
+}
+
+func rootMapping(slot int) mapping {
+	return mapping{uid: insideAgent, gid: insideAgent, hostAgent: firstHostID + 2*slot, hostKeeper: firstHostID + 2*slot + 1}
+}
+
+// release frees the slot of a; none: nil.
+func (i identities) release(a sallyport.AllocationID) error {
+	if i.uid != 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(i.folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(i.folder, e.Name())
+		if b, err := os.ReadFile(name); err == nil && string(b) == string(a) {
+			return os.Remove(name)
+		}
+	}
+	return nil
+}
+
+// attributes are how a keeper is started under m: a user namespace of its own, capabilities only there.
+func (m mapping) attributes(caps []uintptr) *syscall.SysProcAttr {
+	s := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, Setsid: true, AmbientCaps: caps}
+	if m.own {
+		s.UidMappings = []syscall.SysProcIDMap{{ContainerID: m.uid, HostID: m.hostAgent, Size: 1}}
+		s.GidMappings = []syscall.SysProcIDMap{{ContainerID: m.gid, HostID: m.gid, Size: 1}}
+		return s
+	}
+	ids := []syscall.SysProcIDMap{{ContainerID: insideAgent, HostID: m.hostAgent, Size: 1}, {ContainerID: insideKeeper, HostID: m.hostKeeper, Size: 1}}
+	s.UidMappings, s.GidMappings = ids, ids
+	s.GidMappingsEnableSetgroups = true
+	s.Credential = &syscall.Credential{Uid: insideKeeper, Gid: insideKeeper}
+	return s
+}
+
+// idmap is a user namespace that shows the caller's own files as the command's: on disk from, at the mount to.
+func idmap(runner string, fromUID, fromGID, to int) (*os.File, error) {
+	one := func(id int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: id, HostID: to, Size: 1}}
+	}
+	// The namespace exists once the process does; what the process would do does not matter, so it is
+	// stopped at its exec and ended.
+	p, err := os.StartProcess(runner, []string{runner}, &os.ProcAttr{Sys: &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER, UidMappings: one(fromUID), GidMappings: one(fromGID), Pdeathsig: syscall.SIGKILL}})
+	if err != nil {
+		return nil, fmt.Errorf("make an id mapping: %w", err)
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", p.Pid))
+	_ = p.Kill()
+	_, _ = p.Wait()
+	return f, err
+}

@@ -1,0 +1,115 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/runner"
+)
+
+// Collect implements wire.Host: ends the command, then runs the collector in a sandbox of its own over what
+// the command left, once; the change stream is kept, so that a repeat sends the same bytes.
+func (k *keeper) Collect(ctx context.Context, w io.Writer) error {
+	if !k.setup.Spec.Workspace.Collect {
+		return &sallyport.Error{Op: "collect", Code: sallyport.CodeUnsupported, Message: "this sandbox was not made to be collected"}
+	}
+	if err := k.Stop(ctx, "collect"); err != nil {
+		return err
+	}
+	k.collecting.Lock()
+	defer k.collecting.Unlock()
+	f, err := k.dir.Open(FileBundle)
+	if os.IsNotExist(err) {
+		if err = k.makeBundle(); err == nil {
+			f, err = k.dir.Open(FileBundle)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// bundleSlack is what the stream's own records may add to the content that the disk limit bounds.
+const bundleSlack = 64 << 20
+
+func (k *keeper) makeBundle() error {
+	tmp := FileBundle + ".tmp"
+	f, err := k.dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	done := make(chan error, 1)
+	go func() { done <- k.runCollector(w) }()
+	limit := k.setup.Spec.Limits.Disk + bundleSlack
+	n, err := io.Copy(f, io.LimitReader(r, limit+1))
+	if err == nil && n > limit {
+		err = &sallyport.Error{Op: "collect", Code: sallyport.CodeExhausted, Message: fmt.Sprintf("the change is larger than the disk limit of %d bytes", k.setup.Spec.Limits.Disk)}
+	}
+	r.Close()
+	if cerr := <-done; err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = k.dir.Rename(tmp, FileBundle)
+	}
+	if err == nil {
+		err = k.syncFolder()
+	}
+	return err
+}
+
+// runCollector starts the runner on the same root with the command's powers gone and the workspace still.
+func (k *keeper) runCollector(result *os.File) error {
+	defer result.Close()
+	plan := k.setup.Plan
+	plan.Collect = collectPlan(k.setup)
+	plan.EgressPort = 0
+	// The lowest layer is the base itself; its ignore rules count.
+	base := plan.Collect.Lowers[len(plan.Collect.Lowers)-1]
+	plan.Binds = append(slices.Clone(plan.Binds), runner.Bind{Source: base, Target: runner.BaseFolder})
+	s, err := k.onMain(func() (*sandbox, error) {
+		s, _, _, err := k.newSandbox(plan, k.again, result)
+		return s, err
+	})
+	if err != nil {
+		return err
+	}
+	defer s.kill()
+	result.Close()
+	<-s.gone
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		return &sallyport.Error{Op: "collect", Code: sallyport.CodeUnknown, Message: fmt.Sprintf("the collector ended with status %d", code)}
+	}
+	return nil
+}
+
+// collectPlan finds the workspace's overlay among the plan's.
+func collectPlan(s Setup) *runner.CollectPlan {
+	ws := s.Spec.Workspace
+	c := &runner.CollectPlan{Workspace: ws.Path, Base: ws.Base}
+	for _, o := range s.Plan.Overlays {
+		switch o.Target {
+		case ws.Path:
+			c.Upper, c.Lowers = o.Upper, o.Lowers
+		case ws.Path + "/.git":
+			c.GitDir = o.Target
+		}
+	}
+	return c
+}

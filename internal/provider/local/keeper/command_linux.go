@@ -1,0 +1,245 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/runner"
+)
+
+// command is the one command of a sandbox, running.
+type command struct {
+	pid      int
+	terminal *os.File // nil without one
+	began    time.Time
+	cause    string // why we ended it; empty: it ended by itself
+}
+
+// Start implements wire.Host: once, durably. A keeper that was replaced after the mark was written does not
+// start it again; the command's end is then "lost".
+func (k *keeper) Start() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.started {
+		return nil
+	}
+	if k.sandbox == nil {
+		return &sallyport.Error{Op: "start", Code: sallyport.CodeConflict, Message: "the sandbox is gone"}
+	}
+	// Commit point: a crash before finds nothing started; a crash after finds a command that may have run.
+	if err := k.record(FileStarted, time.Now().UTC()); err != nil {
+		return &sallyport.Error{Op: "start", Code: sallyport.CodeUnavailable, Message: "the mark could not be made durable", Err: err}
+	}
+	k.started = true
+	c, output, err := k.launch()
+	if err != nil {
+		go k.finish(provider.Exit{Code: -1, Cause: "start", Message: startMessage(err)})
+		return nil
+	}
+	k.command = c
+	drained := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(k.spool, output)
+		output.Close()
+		close(drained)
+	}()
+	go k.watch(c)
+	go k.reap(c, drained)
+	return nil
+}
+
+func startMessage(err error) string {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Sprintf("%v: not in the sandbox's PATH", err)
+	default:
+		return err.Error()
+	}
+}
+
+// launch starts the Spec's command inside; its output comes on the returned file.
+func (k *keeper) launch() (*command, *os.File, error) {
+	spec := k.setup.Spec.Command
+	cmd := runner.Command{Argv: spec.Argv, Dir: spec.Dir, Env: environ(spec.Env), Terminal: spec.Terminal}
+	var output *os.File
+	if !spec.Terminal {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, nil, err
+		}
+		defer w.Close()
+		output, cmd.Stdout = r, w
+	}
+	s := k.sandbox
+	pid, terminal, err := runner.Start(k.prepared, func() error {
+		if err := k.joinCgroupThread(); err != nil {
+			return err
+		}
+		return s.enter()
+	}, cmd)
+	if err != nil {
+		if output != nil {
+			output.Close()
+		}
+		return nil, nil, err
+	}
+	if terminal != nil {
+		output = terminal
+	}
+	return &command{pid: pid, terminal: terminal, began: time.Now()}, output, nil
+}
+
+func environ(env map[string]string) []string {
+	var kv []string
+	for k, v := range env {
+		kv = append(kv, k+"="+v)
+	}
+	sort.Strings(kv)
+	return kv
+}
+
+// reap waits for the command's own process. The kernel reports to us: nothing inside can speak for it.
+func (k *keeper) reap(c *command, drained chan struct{}) {
+	var ws unix.WaitStatus
+	for {
+		_, err := unix.Wait4(c.pid, &ws, 0, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	e := provider.Exit{Started: true, Code: -1, By: "keeper", Seconds: time.Since(c.began).Seconds()}
+	switch {
+	case ws.Exited():
+		e.Cause, e.Code = "exit", ws.ExitStatus()
+	case ws.Signaled():
+		e.Cause, e.Signal = "signal", unix.SignalName(ws.Signal())
+	}
+	k.mu.Lock()
+	if c.cause != "" {
+		e.Cause = c.cause
+	} else if ws.Signaled() && ws.Signal() == unix.SIGKILL && k.outOfMemory() {
+		e.Cause = "memory"
+	}
+	s := k.sandbox
+	k.sandbox = nil
+	k.mu.Unlock()
+	if s != nil {
+		s.kill()
+	}
+	<-drained
+	k.finish(e)
+}
+
+// finish makes the end durable, then known.
+func (k *keeper) finish(e provider.Exit) {
+	k.mu.Lock()
+	s := k.sandbox
+	k.sandbox = nil
+	k.mu.Unlock()
+	if s != nil {
+		s.kill()
+	}
+	if e.By == "" {
+		e.By = "keeper"
+	}
+	e.Output, e.Dropped = k.spool.finish()
+	k.closeEgress()
+	for k.record(FileExit, e) != nil {
+		// A full disk: the end is not acknowledged until it is durable.
+		time.Sleep(time.Second)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.exit == nil {
+		k.exit = &e
+		close(k.ended)
+	}
+}
+
+// end stops whatever runs, for cause. Repeat: nothing.
+func (k *keeper) end(cause string) {
+	k.mu.Lock()
+	c, s := k.command, k.sandbox
+	if c != nil && c.cause == "" {
+		c.cause = cause
+	}
+	idle := s != nil && c == nil && !k.started
+	if idle {
+		k.started = true // nothing may start any more
+	}
+	k.mu.Unlock()
+	switch {
+	case idle:
+		k.finish(provider.Exit{Code: -1, Cause: cause, Message: "it had not been started"})
+	case s != nil:
+		_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// Stop implements wire.Host.
+func (k *keeper) Stop(ctx context.Context, why string) error {
+	k.end("stopped")
+	_, err := k.Wait(ctx)
+	return err
+}
+
+// The keeper's polls. Runtime is exact enough at the timer's resolution; disk is found late by nature.
+const (
+	diskFirst = 500 * time.Millisecond
+	diskMost  = 10 * time.Second
+)
+
+// watch enforces what the kernel does not enforce for us.
+func (k *keeper) watch(c *command) {
+	l := k.setup.Spec.Limits
+	runtime := time.NewTimer(positive(l.Time))
+	defer runtime.Stop()
+	every := diskFirst
+	poll := time.NewTimer(every)
+	defer poll.Stop()
+	for {
+		select {
+		case <-k.ended:
+			return
+		case <-runtime.C:
+			k.end("runtime")
+			return
+		case <-poll.C:
+			began := time.Now()
+			if l.Disk > 0 && k.diskUsed(l.Disk) > l.Disk {
+				k.end("disk")
+				return
+			}
+			if !k.setup.Cgroup.MemoryHeld && l.Memory > 0 && k.memoryUsed() > l.Memory {
+				k.end("memory")
+				return
+			}
+			// A walk of a large tree must not become the machine's main work: at most a twentieth of the time.
+			every = min(max(diskFirst, 20*time.Since(began)), diskMost)
+			poll.Reset(every)
+		}
+	}
+}
+
+func positive(d time.Duration) time.Duration {
+	if d <= 0 {
+		return time.Nanosecond // no limit was never agreed: end at once
+	}
+	return d
+}
+
+func setSize(f *os.File, cols, rows int) error {
+	if cols < 1 || rows < 1 || cols > 10000 || rows > 10000 {
+		return &sallyport.Error{Op: "resize", Code: sallyport.CodeInvalid, Message: "expected 1 to 10000 columns and rows"}
+	}
+	return unix.IoctlSetWinsize(int(f.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(cols), Row: uint16(rows)})
+}

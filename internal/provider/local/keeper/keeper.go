@@ -1,0 +1,245 @@
+// Package keeper is the small trusted process that stands outside one local sandbox and outlives Mission
+// Control. It is the parent of everything in the sandbox, so the kernel tells it, and nobody inside, how a
+// command ended. It holds the wire's listening socket and the egress listener, enforces runtime, disk,
+// output and lease by itself, and makes each end durable before it is acknowledged.
+//
+// It lives in the sandbox's user namespace and outside all its other namespaces: nothing inside has a pid
+// for it. It reads no policy and opens no network. What it serves is internal/wire; what it starts first is
+// internal/runner.
+package keeper
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/contain"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/runner"
+	"sallyport.dev/sallyport/internal/wire"
+)
+
+// The descriptors that Create hands over. Cgroup descriptors and then the plan's sources follow.
+const (
+	FDSetup  = 3
+	FDFolder = 4 // the allocation's folder
+	FDWire   = 5 // listening socket
+	FDEgress = 6 // listening socket on which the egress listener is handed out
+	FDReady  = 7 // one Ready out
+	FDRunner = 8 // the runner's executable
+	FDFirst  = 9
+)
+
+// Names in the allocation's folder.
+const (
+	FileSelf    = "keeper.json"  // Self: who keeps
+	FileLayers  = "layers.json"  // the containment receipt
+	FileStarted = "started.json" // the command was about to start
+	FileExit    = "exit.json"    // provider.Exit
+	FileOutput  = "output"       // the command's output, the spool
+	FileBundle  = "bundle"       // the change stream, complete
+)
+
+// Setup is what a keeper is told.
+type Setup struct {
+	Spec    provider.Spec `json:"spec"`
+	Plan    runner.Plan   `json:"plan"`
+	Cgroup  CgroupSetup   `json:"cgroup"`
+	Salvage bool          `json:"salvage"` // the command will not be started: only its result is served
+	// Layers are the containment lines that only the outside can state.
+	Layers []sallyport.LayerReport `json:"layers"`
+}
+
+// CgroupSetup describes the descriptors handed over for the cgroup; zero for none.
+type CgroupSetup struct {
+	Files int    `json:"files"`
+	Mode  string `json:"mode"`
+	// MemoryHeld, PIDsHeld: the kernel enforces it, so the keeper need not watch.
+	MemoryHeld bool `json:"memory_held"`
+	PIDsHeld   bool `json:"pids_held"`
+}
+
+// Self identifies a keeper exactly, for Destroy and Lookup.
+type Self struct {
+	PID       int    `json:"pid"`
+	StartTime uint64 `json:"start_time"` // field 22 of /proc/PID/stat
+	Boot      string `json:"boot"`
+}
+
+// Ready is what a keeper tells Create once.
+type Ready struct {
+	Code  string `json:"code,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+type keeper struct {
+	setup    Setup
+	dir      *os.Root
+	runner   *os.File   // the runner's executable
+	sources  []*os.File // of the command's sandbox
+	again    []*os.File // the same, for the collector's
+	cgroup   []*os.File
+	prepared *contain.Prepared
+	spool    *spool
+	main     chan func() // work for the main thread, whose end would end every sandbox
+
+	mu      sync.Mutex
+	sandbox *sandbox // nil once it is gone
+	layers  []sallyport.LayerReport
+	fence   int64
+	started bool
+	command *command
+	exit    *provider.Exit
+	ended   chan struct{} // closed when exit is durable
+	egress  *os.File
+
+	lease *time.Timer
+	hold  *time.Timer
+
+	collecting sync.Mutex
+}
+
+// Admit implements wire.Host.
+func (k *keeper) Admit(id sallyport.AllocationID, secret string, fence int64) error {
+	sum := sallyport.Sum([]byte(secret))
+	if id != k.setup.Spec.Allocation || subtle.ConstantTimeCompare([]byte(sum), []byte(k.setup.Spec.SecretSum)) != 1 {
+		return &sallyport.Error{Op: "connect", Code: sallyport.CodeDenied, Message: "not the secret of this allocation"}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if fence < k.fence {
+		return &sallyport.Error{Op: "connect", Code: sallyport.CodeFenced, Message: "a later holder has this sandbox"}
+	}
+	k.fence = fence
+	return nil
+}
+
+// Layers implements wire.Host.
+func (k *keeper) Layers() ([]sallyport.LayerReport, error) { return k.layers, nil }
+
+// Input implements wire.Host.
+func (k *keeper) Input(p []byte) error {
+	k.mu.Lock()
+	c := k.command
+	k.mu.Unlock()
+	if c == nil || c.terminal == nil {
+		return &sallyport.Error{Op: "input", Code: sallyport.CodeUnsupported, Message: "the command has no terminal, or has ended"}
+	}
+	_, err := c.terminal.Write(p)
+	return err
+}
+
+// Resize implements wire.Host.
+func (k *keeper) Resize(cols, rows int) error {
+	k.mu.Lock()
+	c := k.command
+	k.mu.Unlock()
+	if c == nil || c.terminal == nil {
+		return nil
+	}
+	return setSize(c.terminal, cols, rows)
+}
+
+// Output implements wire.Host.
+func (k *keeper) Output(ctx context.Context, offset int64, w io.Writer) (int64, error) {
+	return k.spool.copy(ctx, offset, w)
+}
+
+// Wait implements wire.Host.
+func (k *keeper) Wait(ctx context.Context) (provider.Exit, error) {
+	select {
+	case <-k.ended:
+		return *k.exit, nil
+	case <-ctx.Done():
+		return provider.Exit{}, ctx.Err()
+	}
+}
+
+// Renew implements wire.Host.
+func (k *keeper) Renew(ttl time.Duration) error {
+	if ttl <= 0 || ttl > maxLease {
+		return &sallyport.Error{Op: "renew", Code: sallyport.CodeInvalid, Message: fmt.Sprintf("a lease between 0 and %v", maxLease)}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lease.Reset(ttl)
+	k.hold.Reset(ttl + k.setup.Spec.Hold)
+	return nil
+}
+
+// maxLease bounds what a holder may ask: beyond it a dead Mission Control would leave an agent unattended
+// for longer than anybody looks.
+const maxLease = time.Hour
+
+// armLease starts the dead-man switch: at the lease's end the command is stopped and the way out closed;
+// after the hold the keeper itself ends. The folder stays for whoever reconciles, who records the loss.
+func (k *keeper) armLease() {
+	ttl := k.setup.Spec.LeaseTTL
+	if ttl <= 0 || ttl > maxLease {
+		ttl = maxLease
+	}
+	k.lease = time.AfterFunc(ttl, func() { k.end("lease") })
+	k.hold = time.AfterFunc(ttl+k.setup.Spec.Hold, func() {
+		k.end("lease")
+		os.Exit(0)
+	})
+}
+
+// serve answers the wire until the process ends.
+func (k *keeper) serve(wireSocket, egressSocket net.Listener) {
+	go k.serveEgress(egressSocket)
+	_ = wire.NewServer(k).Serve(wireSocket)
+}
+
+// record makes v durable under name: written, synced, renamed, folder synced.
+func (k *keeper) record(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	tmp := name + ".tmp"
+	f, err := k.dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = k.dir.Rename(tmp, name)
+	}
+	if err == nil {
+		err = k.syncFolder()
+	}
+	return err
+}
+
+func (k *keeper) syncFolder() error {
+	d, err := k.dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (k *keeper) recorded(name string, v any) (bool, error) {
+	b, err := k.dir.ReadFile(name)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, json.Unmarshal(b, v)
+}

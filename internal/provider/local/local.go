@@ -1,0 +1,260 @@
+// Package local makes sandboxes with nothing but this machine's kernel: namespaces, overlay mounts,
+// Landlock, seccomp and cgroups; as root or as an ordinary user, with no daemon, image or account.
+//
+// Each Allocation is a folder under the factory's and one keeper process (package keeper) that outlives
+// Mission Control. This package prepares what takes the caller's own powers (descriptors of mounts, ids,
+// cgroups), starts the keeper, and finds and removes leftovers by exact identity: folder, pid with start time
+// and boot id, cgroup by name. The contract it fulfils is internal/provider's.
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/process"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
+	"sallyport.dev/sallyport/internal/wire"
+)
+
+// Config says where this factory's local sandboxes live.
+type Config struct {
+	Factory sallyport.FactoryID
+	Folder  string // 0700, on a local file system
+	Keeper  string // executable
+	Runner  string // executable
+}
+
+// Provider implements provider.Provider.
+type Provider struct {
+	cfg Config
+	ids identities
+}
+
+// Open checks the configuration and the folder. CodeUnsupported names what is missing on this host.
+func Open(cfg Config) (*Provider, error) {
+	for _, f := range []string{cfg.Keeper, cfg.Runner} {
+		if fi, err := os.Stat(f); err != nil || fi.Mode()&0o111 == 0 {
+			return nil, &sallyport.Error{Op: "local provider", Code: sallyport.CodeUnsupported, Subject: f,
+				Message: "expected an executable beside sallyport", Hint: "install all three programs: go install sallyport.dev/sallyport/cmd/..."}
+		}
+	}
+	for _, d := range []string{cfg.Folder, filepath.Join(cfg.Folder, "allocations"), filepath.Join(cfg.Folder, "ids")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, stateError("local provider", d, err)
+		}
+	}
+	return &Provider{cfg: cfg, ids: newIdentities(filepath.Join(cfg.Folder, "ids"))}, nil
+}
+
+func stateError(op, path string, err error) error {
+	return &sallyport.Error{Op: op, Code: sallyport.CodeUnavailable, Subject: path, Message: "the state folder cannot be used",
+		Hint: "free space or permissions there, or choose another with SALLYPORT_STATE", Err: err}
+}
+
+// Name implements provider.Provider.
+func (p *Provider) Name() string { return "local" }
+
+// resource is the exact id: factory, allocation. Which processes it has is in its folder, with start time and
+// boot id. A process of another boot cannot exist, so the boot is not part of the name: a restart of the
+// machine leaves folders that can still be looked up, collected and removed.
+func (p *Provider) resource(id sallyport.AllocationID) sallyport.ResourceID {
+	return sallyport.ResourceID("local:" + string(p.cfg.Factory) + ":" + string(id))
+}
+
+// allocation is the inverse; an id of another factory is CodeUnavailable.
+func (p *Provider) allocation(op string, id sallyport.ResourceID) (sallyport.AllocationID, error) {
+	parts := strings.Split(string(id), ":")
+	if len(parts) != 3 || parts[0] != "local" || sallyport.CheckID(sallyport.AllocationPrefix, parts[2]) != nil {
+		return "", &sallyport.Error{Op: op, Code: sallyport.CodeInvalid, Subject: string(id), Message: "expected local:FACTORY:ALLOCATION"}
+	}
+	if parts[1] != string(p.cfg.Factory) {
+		return "", &sallyport.Error{Op: op, Code: sallyport.CodeUnavailable, Subject: string(id), Message: "a sandbox of another factory; this one is " + string(p.cfg.Factory)}
+	}
+	return sallyport.AllocationID(parts[2]), nil
+}
+
+func (p *Provider) folder(id sallyport.AllocationID) string {
+	return filepath.Join(p.cfg.Folder, "allocations", string(id))
+}
+
+// Lookup implements provider.Provider.
+func (p *Provider) Lookup(_ context.Context, id sallyport.ResourceID) (provider.Status, error) {
+	a, err := p.allocation("lookup", id)
+	if err != nil {
+		return provider.Status{}, err
+	}
+	return p.status(a)
+}
+
+func (p *Provider) status(a sallyport.AllocationID) (provider.Status, error) {
+	dir := p.folder(a)
+	if _, err := os.Lstat(dir); os.IsNotExist(err) {
+		if left := strays(a); len(left) > 0 {
+			return provider.Status{ID: p.resource(a), Allocation: a, Alive: true, HalfMade: true, Detail: "processes without a folder"}, nil
+		}
+		return provider.Status{}, &sallyport.Error{Op: "lookup", Code: sallyport.CodeNotFound, Subject: string(a), Message: "no folder, no process, no cgroup bears this id"}
+	} else if err != nil {
+		return provider.Status{}, stateError("lookup", dir, err)
+	}
+	st := provider.Status{ID: p.resource(a), Allocation: a, Alive: true}
+	spec, err := readSpec(dir)
+	if err != nil {
+		st.HalfMade, st.Detail = true, "its spec was not written"
+		return st, nil
+	}
+	st.Attempt = spec.Attempt
+	self, err := readSelf(dir)
+	switch {
+	case err != nil:
+		st.HalfMade, st.Detail = true, "its keeper was not started"
+	case !self.Alive():
+		st.Detail = "its keeper is gone; the workspace is held"
+	default:
+		st.Detail = fmt.Sprintf("keeper %d", self.PID)
+	}
+	return st, nil
+}
+
+// List implements provider.Provider.
+func (p *Provider) List(context.Context) ([]provider.Status, error) {
+	entries, err := os.ReadDir(filepath.Join(p.cfg.Folder, "allocations"))
+	if err != nil {
+		return nil, stateError("list", p.cfg.Folder, err)
+	}
+	var all []provider.Status
+	for _, e := range entries {
+		id := sallyport.AllocationID(e.Name())
+		if sallyport.CheckID(sallyport.AllocationPrefix, e.Name()) != nil {
+			continue
+		}
+		st, err := p.status(id)
+		if sallyport.CodeOf(err) == sallyport.CodeNotFound {
+			continue // destroyed since the folder was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, st)
+	}
+	return all, nil
+}
+
+// Connect implements provider.Provider. Where the keeper was ended from outside, a new one serves what is
+// left: the recorded end, the output and the workspace.
+func (p *Provider) Connect(ctx context.Context, id sallyport.ResourceID, auth provider.Auth) (provider.Wire, error) {
+	a, err := p.allocation("connect", id)
+	if err != nil {
+		return nil, err
+	}
+	dir := p.folder(a)
+	if _, err := p.status(a); err != nil {
+		return nil, err
+	}
+	if self, err := readSelf(dir); err != nil || !self.Alive() {
+		if err := p.salvage(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	c, err := dialIn(ctx, dir, socketWire)
+	if err != nil {
+		return nil, &sallyport.Error{Op: "connect", Code: sallyport.CodeUnavailable, Subject: string(a), Err: err}
+	}
+	w, err := wire.Dial(ctx, c, a, auth)
+	if err != nil {
+		return nil, err
+	}
+	return &localWire{Client: w, dir: dir, hello: wire.Hello{Allocation: a, Secret: auth.Secret, Fence: auth.Fence}}, nil
+}
+
+// localWire adds to the byte stream what a shared kernel can: a socket handed out.
+type localWire struct {
+	*wire.Client
+	dir   string
+	hello wire.Hello
+}
+
+// Egress implements provider.Wire: one message, one descriptor.
+func (w *localWire) Egress(ctx context.Context) (*os.File, error) {
+	fail := func(err error) (*os.File, error) {
+		return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnavailable, Message: "the sandbox's listening socket was not handed out", Err: err}
+	}
+	c, err := dialIn(ctx, w.dir, socketEgress)
+	if err != nil {
+		return fail(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if err := wire.WriteHello(c, w.hello); err != nil {
+		return fail(err)
+	}
+	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := c.(*net.UnixConn).ReadMsgUnix(b, oob)
+	if err != nil {
+		return fail(err)
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(msgs) != 1 {
+		return fail(fmt.Errorf("%d control messages: %w", len(msgs), err))
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return fail(err)
+	}
+	unix.CloseOnExec(fds[0])
+	return os.NewFile(uintptr(fds[0]), "egress"), nil
+}
+
+// The sockets in an allocation's folder.
+const (
+	socketWire   = "wire.sock"
+	socketEgress = "egress.sock"
+)
+
+// dialIn connects to a socket in dir through a descriptor: a socket address has room for 107 bytes only.
+func dialIn(ctx context.Context, dir, name string) (net.Conn, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
+}
+
+func listenIn(dir, name string) (*os.File, error) {
+	_ = os.Remove(filepath.Join(dir, name))
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	defer l.Close()
+	return l.File()
+}
+
+func readSelf(dir string) (process.ID, error) {
+	var s keeper.Self
+	b, err := os.ReadFile(filepath.Join(dir, keeper.FileSelf))
+	if err != nil {
+		return process.ID{}, err
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return process.ID{}, err
+	}
+	return process.ID{PID: s.PID, StartTime: s.StartTime, Boot: s.Boot}, nil
+}

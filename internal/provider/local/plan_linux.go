@@ -1,0 +1,306 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
+	"sallyport.dev/sallyport/internal/runner"
+)
+
+// planner turns a Spec into the runner's plan and opens what the runner could not open itself.
+type planner struct {
+	spec  provider.Spec
+	ids   mapping
+	dir   string // the allocation's folder
+	user  *os.File
+	plan  runner.Plan
+	files []*os.File // sources, from runner.FirstSource on
+	cow   int
+}
+
+// closeFiles closes the opened sources.
+func (b *planner) closeFiles() {
+	for _, f := range b.files {
+		f.Close()
+	}
+}
+
+func (b *planner) close() {
+	b.closeFiles()
+	if b.user != nil {
+		b.user.Close()
+	}
+}
+
+// insideRunner is where the runner shows itself, for its stubs.
+const (
+	insideState = "/run/sallyport"
+	// StubFolder is first in PATH inside: names that mean nothing there answer with a sentence.
+	StubFolder = insideState + "/bin"
+	// FilesFolder holds Spec.Command.Files with relative names.
+	FilesFolder = insideState + "/files"
+)
+
+func (b *planner) build(runnerPath string) error {
+	s := b.spec
+	b.plan = runner.Plan{
+		Hostname: "sallyport", UID: b.ids.uid, GID: b.ids.gid, ChangeIDs: !b.ids.own,
+		Writable:   []string{s.Workspace.Path, s.Home, "/tmp", "/dev/shm"},
+		EgressPort: s.EgressPort, ShmBytes: max(s.Limits.Memory/2, 16<<20),
+		Folders: []string{"/var/tmp", "/etc", "/root", "/opt", "/home", "/mnt", "/srv"},
+		Links:   []runner.Link{{Path: "/var/run", Target: "../run"}, {Path: "/etc/mtab", Target: "/proc/self/mounts"}},
+	}
+	b.plan.Files = b.identityFiles()
+	if err := b.dataFolders(); err != nil {
+		return err
+	}
+	if err := b.devices(); err != nil {
+		return err
+	}
+	if err := b.mounts(); err != nil {
+		return err
+	}
+	if err := b.workspace(); err != nil {
+		return err
+	}
+	if err := b.stubs(runnerPath); err != nil {
+		return err
+	}
+	b.plan.Sources = len(b.files)
+	return nil
+}
+
+// identityFiles are the few files of /etc that must speak of the sandbox and not of the host.
+func (b *planner) identityFiles() []provider.File {
+	id := fmt.Sprintf("%d:%d", b.ids.uid, b.ids.gid)
+	files := []provider.File{
+		{Name: "/etc/passwd", Data: []byte("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nagent:x:" + id + ":agent:" + b.spec.Home + ":/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")},
+		{Name: "/etc/group", Data: fmt.Appendf(nil, "root:x:0:\nagent:x:%d:\nnogroup:x:65534:\n", b.ids.gid)},
+		{Name: "/etc/hosts", Data: []byte("127.0.0.1 localhost sallyport\n::1 localhost\n")},
+		{Name: "/etc/hostname", Data: []byte("sallyport\n")},
+		{Name: "/etc/resolv.conf", Data: []byte("# no name resolves here: the sandbox has no network\n")},
+	}
+	for _, f := range b.spec.Command.Files {
+		if !filepath.IsAbs(f.Name) {
+			files = append(files, provider.File{Name: filepath.Join(FilesFolder, f.Name), Data: f.Data})
+		}
+	}
+	return files
+}
+
+// dataFolders makes everything the sandbox will write to, owned by its command.
+func (b *planner) dataFolders() error {
+	data := filepath.Join(b.dir, keeper.FolderData)
+	if err := os.MkdirAll(data, 0o711); err != nil {
+		return stateError("create", data, err)
+	}
+	for _, d := range []struct {
+		name string
+		mode os.FileMode
+	}{{"home", 0o755}, {"tmp", 0o777 | os.ModeSticky}} {
+		if err := b.ownFolder(filepath.Join(data, d.name), d.mode); err != nil {
+			return err
+		}
+	}
+	home, err := b.source(filepath.Join(data, "home"), false)
+	if err != nil {
+		return err
+	}
+	tmp, err := b.source(filepath.Join(data, "tmp"), false)
+	if err != nil {
+		return err
+	}
+	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: home, Target: b.spec.Home, Writable: true}, runner.Bind{Source: tmp, Target: "/tmp", Writable: true})
+	for _, f := range b.spec.Command.Files {
+		if filepath.IsAbs(f.Name) {
+			if err := b.homeFile(filepath.Join(data, "home"), f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// homeFile lays a file of the trusted side into the fresh home, before anybody else can write there.
+func (b *planner) homeFile(home string, f provider.File) error {
+	rel, err := filepath.Rel(b.spec.Home, f.Name)
+	if err != nil || !filepath.IsLocal(rel) {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeInvalid, Subject: f.Name, Message: "expected a file below " + b.spec.Home}
+	}
+	r, err := os.OpenRoot(home)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
+		return stateError("create", f.Name, err)
+	}
+	if err := r.WriteFile(rel, f.Data, 0o644); err != nil {
+		return stateError("create", f.Name, err)
+	}
+	for p := rel; p != "."; p = filepath.Dir(p) {
+		if err := r.Lchown(p, b.ids.hostAgent, b.hostGID()); err != nil {
+			return stateError("create", f.Name, err)
+		}
+	}
+	return nil
+}
+
+func (b *planner) hostGID() int {
+	if b.ids.own {
+		return b.ids.gid
+	}
+	return b.ids.hostAgent
+}
+
+func (b *planner) ownFolder(path string, mode os.FileMode) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return stateError("create", path, err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return stateError("create", path, err)
+	}
+	if err := os.Lchown(path, b.ids.hostAgent, b.hostGID()); err != nil {
+		return stateError("create", path, err)
+	}
+	return nil
+}
+
+// safeDevices is all of /dev that a build needs.
+var safeDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+func (b *planner) devices() error {
+	for _, d := range safeDevices {
+		src, err := b.source(d, false)
+		if err != nil {
+			return err
+		}
+		b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: d, Device: true})
+	}
+	return nil
+}
+
+// mounts adds the host folders of the allowlist.
+func (b *planner) mounts() error {
+	for _, m := range b.spec.Mounts {
+		fi, err := os.Lstat(m.Path)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: m.Path, Message: "a folder of the allowlist cannot be read", Err: err}
+		}
+		if fi.Mode()&os.ModeSymlink != 0 {
+			target, err := os.Readlink(m.Path)
+			if err != nil {
+				return err
+			}
+			b.plan.Links = append(b.plan.Links, runner.Link{Path: m.Path, Target: target})
+			continue
+		}
+		if m.Mode == "cow" {
+			if err := b.overlay([]string{m.Path}, m.Path, fmt.Sprintf("cow%d", b.cow)); err != nil {
+				return err
+			}
+			b.cow++
+			b.plan.Writable = append(b.plan.Writable, m.Path)
+			continue
+		}
+		src, err := b.source(m.Path, m.Reason != "system")
+		if err != nil {
+			return err
+		}
+		b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: m.Path, File: !fi.IsDir(), Exec: true})
+		for _, h := range m.Hide {
+			b.plan.Hide = append(b.plan.Hide, filepath.Join(m.Path, h))
+		}
+	}
+	return nil
+}
+
+// workspace shows the base's folders copy-on-write, and the private gitdir over them.
+func (b *planner) workspace() error {
+	w := b.spec.Workspace
+	if err := b.overlay(w.Layers, w.Path, "workspace"); err != nil {
+		return err
+	}
+	if w.GitDir == "" {
+		return nil
+	}
+	return b.overlay([]string{w.GitDir}, w.Path+"/.git", "git")
+}
+
+func (b *planner) overlay(lowers []string, target, name string) error {
+	data := filepath.Join(b.dir, keeper.FolderData, name)
+	if err := os.MkdirAll(data, 0o711); err != nil {
+		return stateError("create", data, err)
+	}
+	for _, d := range []string{"upper", "work"} {
+		if err := b.ownFolder(filepath.Join(data, d), 0o755); err != nil {
+			return err
+		}
+	}
+	o := runner.Overlay{Target: target}
+	var err error
+	if o.Upper, err = b.source(data, false); err != nil {
+		return err
+	}
+	for _, l := range lowers {
+		src, err := b.source(l, true)
+		if err != nil {
+			return err
+		}
+		o.Lowers = append(o.Lowers, src)
+	}
+	b.plan.Overlays = append(b.plan.Overlays, o)
+	return nil
+}
+
+func (b *planner) stubs(runnerPath string) error {
+	src, err := b.source(runnerPath, false)
+	if err != nil {
+		return err
+	}
+	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: insideState + "/runner", File: true, Exec: true})
+	for _, n := range runner.Stubs() {
+		b.plan.Links = append(b.plan.Links, runner.Link{Path: StubFolder + "/" + n, Target: insideState + "/runner"})
+	}
+	return nil
+}
+
+// source is how the runner gets at a host path. As root it is a descriptor of a detached mount, since the
+// runner's own uid may not walk there; with owned, the caller's files show as the command's. As an ordinary
+// user the runner opens the path itself.
+func (b *planner) source(path string, owned bool) (runner.Source, error) {
+	if b.ids.own {
+		return runner.Source{Path: path}, nil
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return runner.Source{}, &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: path, Message: "cannot be mounted", Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if owned && b.user != nil {
+		err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(b.user.Fd())})
+		if err != nil {
+			f.Close()
+			return runner.Source{}, &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: path,
+				Message: "its file system cannot show files under another owner (idmapped mounts)", Hint: "keep the repository and SALLYPORT_STATE on ext4, xfs, btrfs or tmpfs, or run as an ordinary user", Err: err}
+		}
+	}
+	b.files = append(b.files, f)
+	return runner.Source{FD: runner.FirstSource + len(b.files) - 1, Path: path}, nil
+}
+
+// What never belongs into a command's environment, for the probe. Patterns are path.Match globs on upper-case
+// names.
+var (
+	forbiddenNames  = []string{"*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*", "*_KEY", "*APIKEY*", "AWS_*", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "KUBECONFIG", "DOCKER_*"}
+	forbiddenValues = []string{"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-ant-", "xoxb-", "AKIA", "-----BEGIN"}
+)

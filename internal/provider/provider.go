@@ -1,0 +1,168 @@
+// Package provider is the contract between Mission Control and what makes sandboxes on one substrate.
+// It is the whole of it; what a substrate needs beyond stays in that substrate's own room
+// (internal/provider/local, …). The suite that holds an implementation to it is providertest.
+package provider
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"sallyport.dev/sallyport"
+)
+
+// Provider makes, finds and removes disposable sandboxes on one kind of substrate. The code inside is
+// hostile; so is every byte that comes over the wire.
+//
+// Identity: the caller chooses spec.Allocation and journals it before Create; it never serves for a second
+// sandbox. The provider marks all it makes with factory and allocation id, so List finds leftovers after
+// both sides have lost their memory.
+//
+// Repetition: every method may be called again, after any error, by another process.
+//
+// Cancellation: ctx bounds how long the caller waits, not what happens. Once ctx has ended the outcome is
+// CodeUnknown and the caller lists.
+//
+// All methods are safe for concurrent use. Errors are *sallyport.Error.
+type Provider interface {
+	// Name is the provider's word in manifests and receipts: "local".
+	Name() string
+
+	// Describe reports what this host can enforce now, per layer. What cannot be proved is absent.
+	Describe(ctx context.Context) (Capabilities, error)
+
+	// Create prepares a sandbox whose runner waits on the wire: no command of the Attempt runs, no way out
+	// is open. Equal spec again: the same resource. Another spec: CodeConflict. A required layer that this
+	// host cannot enforce: CodeUnsupported, never a weaker sandbox. What it made survives a restart of this
+	// process until Destroy or the dead-man switch.
+	Create(ctx context.Context, spec Spec) (sallyport.ResourceID, error)
+
+	// Connect opens the wire. A second Connect ends the first. Absent resource: CodeNotFound; a lower fence
+	// than one already seen: CodeFenced.
+	Connect(ctx context.Context, id sallyport.ResourceID, auth Auth) (Wire, error)
+
+	// Lookup and List report what the substrate shows, not what this process remembers; List includes
+	// half-made sandboxes and only what bears this factory's mark. Lookup of an absent id: CodeNotFound, and
+	// only that answer proves absence. An id of another boot, host or factory: CodeUnavailable.
+	Lookup(ctx context.Context, id sallyport.ResourceID) (Status, error)
+	List(ctx context.Context) ([]Status, error)
+
+	// Destroy removes all that the substrate shows for id. Absent: nil. Error: call again.
+	Destroy(ctx context.Context, id sallyport.ResourceID) error
+}
+
+// Capabilities are typed facts about this host; the zero value is "cannot".
+type Capabilities struct {
+	Layers   []sallyport.LayerReport // one per layer, as a sandbox of this host would report it
+	StatusBy string                  // who reports an exit status: "keeper" or "runner"
+	Egress   bool                    // Wire.Egress hands out a listening socket
+	Notes    []string                // facts for `doctor`: "uid: the user's own (weaker)"
+}
+
+// Spec is everything a sandbox is made from. It is frozen: its digest is journalled before Create.
+type Spec struct {
+	Factory    sallyport.FactoryID    `json:"factory"`
+	Allocation sallyport.AllocationID `json:"allocation"`
+	Attempt    sallyport.AttemptID    `json:"attempt"`
+	Purpose    sallyport.Purpose      `json:"purpose"`
+	SecretSum  sallyport.Digest       `json:"secret_sum"` // digest of Auth.Secret
+	Workspace  Workspace              `json:"workspace"`
+	Mounts     []sallyport.Mount      `json:"mounts"`
+	Home       string                 `json:"home"` // fresh, writable, at this path inside
+	Command    Command                `json:"command"`
+	Limits     sallyport.Limits       `json:"limits"`
+	Require    []sallyport.Layer      `json:"require"`
+	EgressPort int                    `json:"egress_port"` // loopback port whose listening socket is handed out; 0: none
+	LeaseTTL   time.Duration          `json:"lease_ttl_ns"`
+	Hold       time.Duration          `json:"hold_ns"` // how long a workspace is kept after the lease died
+}
+
+// Workspace is the tree the command works on.
+type Workspace struct {
+	Path   string   `json:"path"`   // absolute, inside
+	Layers []string `json:"layers"` // host folders, topmost first, never written; overlay whiteouts count
+	GitDir string   `json:"gitdir"` // host folder shown copy-on-write as Path/.git; "": none
+	Base   string   `json:"base"`   // commit the gitdir starts from; its descendants are the agent's own
+	// Collect: whether the workspace's changes will be asked for.
+	Collect bool `json:"collect"`
+}
+
+// Command is the one command a sandbox runs.
+type Command struct {
+	Argv     []string          `json:"argv"`
+	Dir      string            `json:"dir"` // absolute, inside
+	Env      map[string]string `json:"env"` // complete: nothing is inherited
+	Terminal bool              `json:"terminal"`
+	// Placeholders are names in Env that look like credentials and are none.
+	Placeholders []string `json:"placeholders"`
+	Files        []File   `json:"files"` // a relative name is laid read-only under /run/sallyport/files, an absolute one into the fresh home
+}
+
+// File is small content that the trusted side lays into a sandbox.
+type File struct {
+	Name string `json:"name"`
+	Data []byte `json:"data"`
+}
+
+// Status is what the substrate shows of one resource.
+type Status struct {
+	ID         sallyport.ResourceID
+	Allocation sallyport.AllocationID
+	Attempt    sallyport.AttemptID
+	Alive      bool // a process of it runs, or its workspace is still held
+	HalfMade   bool
+	Expires    time.Time
+	Detail     string
+}
+
+// Auth is what a holder shows on the wire.
+type Auth struct {
+	Secret string // the Allocation's secret
+	Fence  int64
+}
+
+// Wire is Mission Control's end of one sandbox. Every call may be repeated after a reconnect: output and
+// bundle are read by offset, Start is once and remembered, Wait returns the recorded end. All data is
+// hostile.
+type Wire interface {
+	// Layers is the containment receipt: what the probes found before any code of the WorkOrder.
+	Layers(ctx context.Context) ([]sallyport.LayerReport, error)
+	// Start starts the Spec's command. Repeat: nil, it runs once.
+	Start(ctx context.Context) error
+	// Output copies the command's output from offset to w as it grows, until the command has ended and all
+	// was copied, or ctx ends. It returns the next offset.
+	Output(ctx context.Context, offset int64, w Writer) (int64, error)
+	// Input sends bytes to the command's terminal; Resize sets its size in cells.
+	Input(ctx context.Context, p []byte) error
+	Resize(ctx context.Context, cols, rows int) error
+	// Wait blocks until the command has ended (or ctx does) and returns the recorded end.
+	Wait(ctx context.Context) (Exit, error)
+	// Stop ends the command. After it no process of it is alive and none can start.
+	Stop(ctx context.Context, why string) error
+	// Collect stops everything, then copies the change stream (internal/change: Stream) to w.
+	Collect(ctx context.Context, w Writer) error
+	// Renew tells the sandbox that its holder's lease lasts ttl from now.
+	Renew(ctx context.Context, ttl time.Duration) error
+	// Egress is the sandbox's listening socket for Spec.EgressPort, handed out before any code of the
+	// WorkOrder ran. Hostile: check it before use. CodeUnsupported where there is none.
+	Egress(ctx context.Context) (*os.File, error)
+	Close() error
+}
+
+// Writer is io.Writer; named here so that the contract reads in one place.
+type Writer interface {
+	Write(p []byte) (int, error)
+}
+
+// Exit is how a command ended, as the process that By names was told.
+type Exit struct {
+	Started bool    `json:"started"`
+	Code    int     `json:"code"` // -1: none
+	Signal  string  `json:"signal,omitempty"`
+	Cause   string  `json:"cause"` // "exit", "signal", "runtime", "memory", "disk", "output", "stopped", "lease", "lost", "start"
+	By      string  `json:"by"`    // "keeper": the kernel told a process outside the sandbox; "runner": a claim
+	Seconds float64 `json:"seconds"`
+	Output  int64   `json:"output_bytes"`
+	Dropped int64   `json:"dropped_bytes"`
+	Message string  `json:"message,omitempty"` // why it could not start
+}

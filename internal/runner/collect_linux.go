@@ -1,0 +1,161 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport/internal/collect"
+	"sallyport.dev/sallyport/internal/contain"
+)
+
+// BaseFolder shows the untouched base to the collector: its ignore rules count, not the agent's.
+const BaseFolder = "/run/sallyport/base"
+
+// rawSources are the overlay's folders as they lie on disk, opened before the new root hides them.
+type rawSources struct {
+	upper  *os.File
+	lowers []*os.File
+}
+
+func openCollectSources(c *CollectPlan) (*rawSources, error) {
+	if c == nil {
+		return nil, nil
+	}
+	var r rawSources
+	var err error
+	if r.upper, err = openFolder(c.Upper, "upper"); err != nil {
+		return nil, err
+	}
+	for _, l := range c.Lowers {
+		f, err := openFolder(l, ".")
+		if err != nil {
+			return nil, err
+		}
+		r.lowers = append(r.lowers, f)
+	}
+	return &r, nil
+}
+
+func openFolder(s Source, name string) (*os.File, error) {
+	dir := unix.AT_FDCWD
+	path := s.Path + "/" + name
+	if s.FD > 0 {
+		dir, path = s.FD, name
+	}
+	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// collectChange writes the change stream to the keeper and returns the exit status. Everything the command
+// started is dead; git, which must read what it wrote, runs confined as the command was.
+func collectChange(p *Plan, raw *rawSources) int {
+	out := os.NewFile(fdResult, "result")
+	w := collect.NewWriter(out)
+	err := writeChange(p, raw, w)
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "collect:", err)
+		return 1
+	}
+	return 0
+}
+
+func writeChange(p *Plan, raw *rawSources, w *collect.Writer) error {
+	// Its own uid and no capability: it reads only the base and the empty git folder that it makes.
+	own, err := contain.Prepare(contain.Confinement{UID: os.Getuid(), GID: os.Getgid(), Writable: []string{"/tmp"}})
+	if err != nil {
+		return err
+	}
+	agent, err := contain.Prepare(p.Confinement())
+	if err != nil {
+		return err
+	}
+	ignored := collect.GitIgnore("/usr/bin/git", BaseFolder, func(argv []string, stdin []byte) ([]byte, error) {
+		return run(own, Command{Argv: argv, Dir: "/tmp", Env: collect.GitEnv()}, stdin, 64<<20)
+	})
+	return collect.Overlay(collect.Options{Dir: raw.upper, Lower: raw.lowers, Xattr: "user.overlay.", Ignored: ignored,
+		Limits: collect.DefaultLimits(), Messages: agentMessages(agent, p.Collect)}, w)
+}
+
+// agentMessages are what the agent wrote into commits of its own: claims, and no reason to fail.
+func agentMessages(c *contain.Prepared, p *CollectPlan) []string {
+	if p.GitDir == "" || p.Base == "" {
+		return nil
+	}
+	env := append(collect.GitEnv(), "GIT_DIR="+p.GitDir)
+	out, err := run(c, Command{Argv: []string{"/usr/bin/git", "log", "-z", "--reverse", "--max-count=50", "--format=%B", p.Base + "..HEAD"}, Dir: p.Workspace, Env: env}, nil, 256<<10)
+	if err != nil {
+		return nil
+	}
+	var messages []string
+	for m := range strings.SplitSeq(strings.ToValidUTF8(string(out), "\uFFFD"), "\x00") {
+		if m = strings.TrimSpace(m); m != "" {
+			messages = append(messages, m[:min(len(m), 16<<10)])
+		}
+	}
+	return messages
+}
+
+// exitError is a confined program that ended otherwise than with 0.
+type exitError struct{ status unix.WaitStatus }
+
+func (e exitError) Error() string { return fmt.Sprintf("ended with status %#x", int(e.status)) }
+
+// ExitCode is -1 for a signal.
+func (e exitError) ExitCode() int { return e.status.ExitStatus() }
+
+// run starts cmd confined, feeds it stdin and returns at most limit bytes of its output.
+func run(p *contain.Prepared, cmd Command, stdin []byte, limit int64) ([]byte, error) {
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, inR.Close(), inW.Close())
+	}
+	defer outR.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, null
+	pid, _, err := Start(p, nil, cmd)
+	inR.Close()
+	outW.Close()
+	if err != nil {
+		inW.Close()
+		return nil, err
+	}
+	go func() {
+		_, _ = io.Copy(inW, bytes.NewReader(stdin))
+		inW.Close()
+	}()
+	out, readErr := io.ReadAll(io.LimitReader(outR, limit))
+	outR.Close()
+	var ws unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(pid, &ws, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	if readErr != nil {
+		return nil, readErr
+	}
+	if !ws.Exited() || ws.ExitStatus() != 0 {
+		return out, exitError{ws}
+	}
+	return out, nil
+}
