@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,12 +34,15 @@ func Prepare(c Confinement) (*Prepared, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	filter, err := compile(policy())
+	filter, err := compiledPolicy()
 	if err != nil {
 		return nil, err
 	}
 	return &Prepared{want: c, filter: filter, abi: landlockABI()}, nil
 }
+
+// compiledPolicy: the policy is the same for every sandbox.
+var compiledPolicy = sync.OnceValues(func() ([]unix.SockFilter, error) { return compile(policy()) })
 
 func (c Confinement) check() error {
 	const op = "prepare confinement"

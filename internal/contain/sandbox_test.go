@@ -46,6 +46,8 @@ type scene struct {
 	// HostRoot keeps the host's root (read-write mounts): toolchains, and the "root" omission.
 	HostRoot bool
 	Work     string
+	// Keeper starts Run from outside the sandbox's pid, mount and network namespaces.
+	Keeper bool
 }
 
 func TestMain(m *testing.M) {
@@ -56,6 +58,10 @@ func TestMain(m *testing.M) {
 		inside()
 	case "user":
 		asUser()
+	case "keeper":
+		keeper()
+	case "pid1":
+		pidOne()
 	}
 }
 
@@ -130,6 +136,9 @@ func asUser() {
 func sandboxCommand(exe, arg string, s scene, oneID bool) *exec.Cmd {
 	cmd := exec.Command(exe, arg)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, roleEnv+"=") }), roleEnv+"=inside")
+	if s.Keeper {
+		cmd.Env[len(cmd.Env)-1] = roleEnv + "=keeper"
+	}
 	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
 	if s.Omit != "pid" {
 		flags |= unix.CLONE_NEWPID
@@ -137,11 +146,10 @@ func sandboxCommand(exe, arg string, s scene, oneID bool) *exec.Cmd {
 	if s.Omit != "net" {
 		flags |= unix.CLONE_NEWNET
 	}
-	var caps []uintptr
-	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		caps = append(caps, c)
+	if s.Keeper {
+		flags = unix.CLONE_NEWUSER
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, AmbientCaps: caps, Pdeathsig: unix.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, AmbientCaps: allCaps(), Pdeathsig: unix.SIGKILL}
 	if oneID {
 		me := os.Getuid()
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: me, HostID: me, Size: 1}}
@@ -153,6 +161,66 @@ func sandboxCommand(exe, arg string, s scene, oneID bool) *exec.Cmd {
 	cmd.SysProcAttr.GidMappingsEnableSetgroups = true
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: runnerID, Gid: runnerID}
 	return cmd
+}
+
+func allCaps() (caps []uintptr) {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		caps = append(caps, c)
+	}
+	return caps
+}
+
+// sandboxNamespaces are all that a sandbox has beside its user namespace.
+const sandboxNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// keeper lives in the sandbox's user namespace only. Its thread enters the rest, is confined there and starts
+// the program.
+func keeper() {
+	var s scene
+	check(json.Unmarshal([]byte(os.Args[1]), &s))
+	check(SealDescriptors())
+	cmd := exec.Command("/proc/self/exe", os.Args[1])
+	cmd.Env = []string{roleEnv + "=pid1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: sandboxNamespaces, AmbientCaps: allCaps()}
+	cmd.Stderr = os.Stderr
+	hold, err := cmd.StdinPipe()
+	check(err)
+	out, err := cmd.StdoutPipe()
+	check(err)
+	check(cmd.Start())
+	_, err = out.Read(make([]byte, 1)) // ready
+	check(err)
+	p, err := Prepare(Confinement{UID: agentID, GID: agentID, ChangeIDs: !s.OneID, Writable: []string{"/work", "/tmp"}})
+	check(err)
+	var ws syscall.WaitStatus
+	Spend(func() {
+		fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+		check(err)
+		check(unix.Unshare(unix.CLONE_FS)) // a thread that shares its root with others cannot change namespace
+		check(unix.Setns(fd, sandboxNamespaces))
+		check(unix.Close(fd))
+		check(p.Apply())
+		pid, err := syscall.ForkExec("/bin/sh", s.Run, &syscall.ProcAttr{Dir: "/work", Env: []string{"PATH=/usr/bin:/bin"}, Files: []uintptr{0, 1, 1}, Sys: &syscall.SysProcAttr{Setsid: true}})
+		check(err)
+		_, err = syscall.Wait4(pid, &ws, 0, nil)
+		check(err)
+	})
+	fmt.Printf("exit %d\n", ws.ExitStatus())
+	hold.Close()
+	check(cmd.Wait())
+	os.Exit(0)
+}
+
+// pidOne makes the sandbox and waits for its end.
+func pidOne() {
+	var s scene
+	check(json.Unmarshal([]byte(os.Args[1]), &s))
+	check(unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	loopbackUp()
+	newRoot(s)
+	fmt.Print("r")
+	os.Stdin.Read(make([]byte, 1))
+	os.Exit(0)
 }
 
 // inside is pid 1 of the sandbox.

@@ -51,6 +51,14 @@ type Provider interface {
 	Destroy(ctx context.Context, id sallyport.ResourceID) error
 }
 
+// Where a sandbox shows what the trusted side lays into it.
+const (
+	// StubFolder belongs first in PATH: names that mean nothing inside (apt, sudo) answer with a sentence.
+	StubFolder = "/run/sallyport/bin"
+	// FilesFolder holds Command.Files with relative names.
+	FilesFolder = "/run/sallyport/files"
+)
+
 // Capabilities are typed facts about this host; the zero value is "cannot".
 type Capabilities struct {
 	Layers   []sallyport.LayerReport // one per layer, as a sandbox of this host would report it

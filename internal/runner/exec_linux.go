@@ -21,6 +21,8 @@ type Command struct {
 	Stdout   *os.File // nil: /dev/null
 	Stderr   *os.File // nil: Stdout
 	Terminal bool     // a pty made inside; Start returns its master
+	// Fork starts the program; nil: syscall.ForkExec. It runs on the confined thread.
+	Fork func(argv0 string, argv []string, attr *syscall.ProcAttr) (int, error)
 }
 
 // Start starts cmd as a child of this process. A thread of its own does it: it first runs before (joining
@@ -77,7 +79,11 @@ func startHere(p *contain.Prepared, before func() error, cmd Command) (int, *os.
 			files[2] = cmd.Stderr.Fd()
 		}
 	}
-	pid, err := syscall.ForkExec(path, cmd.Argv, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files[:], Sys: sys})
+	fork := cmd.Fork
+	if fork == nil {
+		fork = syscall.ForkExec
+	}
+	pid, err := fork(path, cmd.Argv, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files[:], Sys: sys})
 	if err != nil {
 		if master != nil {
 			master.Close()

@@ -3,8 +3,10 @@ package local
 import (
 	"context"
 	"os"
+	"sync"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/contain/cgroup"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/provider/local/keeper"
 )
@@ -22,8 +24,59 @@ func (g group) close() {
 	}
 }
 
-func (p *Provider) group(ctx context.Context, spec provider.Spec, salvage bool) (group, error) {
-	return group{}, nil
+// detect is asked once per process: it tries things out.
+var detect = sync.OnceValue(cgroup.Detect)
+
+// group makes the Allocation's cgroup, with its limits, and opens the doors to it.
+func (p *Provider) group(spec provider.Spec) (group, error) {
+	made, layers, err := detect().Create(string(p.cfg.Factory), string(spec.Allocation), spec.Limits)
+	if err != nil {
+		return group{}, err
+	}
+	g := group{layers: watchMemory(layers)}
+	if made == nil {
+		return g, nil
+	}
+	entry, err := made.Entry()
+	if err != nil {
+		return g, err
+	}
+	g.files = entry.Files()
+	events, err := made.MemoryEvents()
+	if err != nil {
+		g.close()
+		return g, err
+	}
+	if events != nil {
+		g.files = append(g.files, events)
+	}
+	g.setup = keeper.CgroupSetup{Files: len(g.files), Events: events != nil}
+	for _, l := range layers {
+		if l.Layer == sallyport.LayerMemory {
+			g.setup.MemoryHeld = l.Status == sallyport.LayerHeld
+		}
+	}
+	return g, nil
 }
 
-func (p *Provider) dropGroup(ctx context.Context, a sallyport.AllocationID) error { return nil }
+// watchMemory: where no cgroup holds memory, the keeper polls it.
+func watchMemory(layers []sallyport.LayerReport) []sallyport.LayerReport {
+	for i, l := range layers {
+		if l.Layer == sallyport.LayerMemory && l.Status == sallyport.LayerNotHeld {
+			layers[i].Status, layers[i].Proof = sallyport.LayerWatched, "polled by the keeper; no cgroup: "+l.Proof
+		}
+	}
+	return layers
+}
+
+// dropGroup removes the Allocation's cgroup; none: nil.
+func (p *Provider) dropGroup(ctx context.Context, a sallyport.AllocationID) error {
+	g, err := detect().Open(string(p.cfg.Factory), string(a))
+	if sallyport.CodeOf(err) == sallyport.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return g.Destroy(ctx)
+}

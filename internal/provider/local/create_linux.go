@@ -184,7 +184,7 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
 	setup := keeper.Setup{Spec: spec, Plan: b.plan, Salvage: salvage}
-	group, err := p.group(ctx, spec, salvage)
+	group, err := p.group(spec)
 	if err != nil {
 		return err
 	}

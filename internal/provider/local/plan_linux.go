@@ -38,15 +38,6 @@ func (b *planner) close() {
 	}
 }
 
-// insideRunner is where the runner shows itself, for its stubs.
-const (
-	insideState = "/run/sallyport"
-	// StubFolder is first in PATH inside: names that mean nothing there answer with a sentence.
-	StubFolder = insideState + "/bin"
-	// FilesFolder holds Spec.Command.Files with relative names.
-	FilesFolder = insideState + "/files"
-)
-
 func (b *planner) build(runnerPath string) error {
 	s := b.spec
 	b.plan = runner.Plan{
@@ -88,7 +79,7 @@ func (b *planner) identityFiles() []provider.File {
 	}
 	for _, f := range b.spec.Command.Files {
 		if !filepath.IsAbs(f.Name) {
-			files = append(files, provider.File{Name: filepath.Join(FilesFolder, f.Name), Data: f.Data})
+			files = append(files, provider.File{Name: filepath.Join(provider.FilesFolder, f.Name), Data: f.Data})
 		}
 	}
 	return files
@@ -262,14 +253,17 @@ func (b *planner) overlay(lowers []string, target, name string) error {
 	return nil
 }
 
+// runnerInside is where the runner shows itself, for its stubs.
+const runnerInside = "/run/sallyport/runner"
+
 func (b *planner) stubs(runnerPath string) error {
 	src, err := b.source(runnerPath, false)
 	if err != nil {
 		return err
 	}
-	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: insideState + "/runner", File: true, Exec: true})
+	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: runnerInside, File: true, Exec: true})
 	for _, n := range runner.Stubs() {
-		b.plan.Links = append(b.plan.Links, runner.Link{Path: StubFolder + "/" + n, Target: insideState + "/runner"})
+		b.plan.Links = append(b.plan.Links, runner.Link{Path: provider.StubFolder + "/" + n, Target: runnerInside})
 	}
 	return nil
 }

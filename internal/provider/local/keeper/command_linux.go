@@ -80,12 +80,8 @@ func (k *keeper) launch() (*command, *os.File, error) {
 		output, cmd.Stdout = r, w
 	}
 	s := k.sandbox
-	pid, terminal, err := runner.Start(k.prepared, func() error {
-		if err := k.joinCgroupThread(); err != nil {
-			return err
-		}
-		return s.enter()
-	}, cmd)
+	cmd.Fork = k.cgroup.Start
+	pid, terminal, err := runner.Start(k.prepared, s.enter, cmd)
 	if err != nil {
 		if output != nil {
 			output.Close()

@@ -21,6 +21,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/contain"
+	"sallyport.dev/sallyport/internal/contain/cgroup"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/runner"
 	"sallyport.dev/sallyport/internal/wire"
@@ -59,11 +60,10 @@ type Setup struct {
 
 // CgroupSetup describes the descriptors handed over for the cgroup; zero for none.
 type CgroupSetup struct {
-	Files int    `json:"files"`
-	Mode  string `json:"mode"`
-	// MemoryHeld, PIDsHeld: the kernel enforces it, so the keeper need not watch.
+	Files  int  `json:"files"`
+	Events bool `json:"events"` // the last file counts out-of-memory kills
+	// MemoryHeld: the kernel enforces it, so the keeper need not watch.
 	MemoryHeld bool `json:"memory_held"`
-	PIDsHeld   bool `json:"pids_held"`
 }
 
 // Self identifies a keeper exactly, for Destroy and Lookup.
@@ -85,7 +85,8 @@ type keeper struct {
 	runner   *os.File   // the runner's executable
 	sources  []*os.File // of the command's sandbox
 	again    []*os.File // the same, for the collector's
-	cgroup   []*os.File
+	cgroup   cgroup.Entry
+	oom      *os.File // nil: nobody counts
 	prepared *contain.Prepared
 	spool    *spool
 	main     chan func() // work for the main thread, whose end would end every sandbox

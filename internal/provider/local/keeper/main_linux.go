@@ -178,8 +178,12 @@ func (k *keeper) adoptDescriptors() error {
 		fd++
 		return f
 	}
+	var group []*os.File
 	for range k.setup.Cgroup.Files {
-		k.cgroup = append(k.cgroup, take("cgroup"))
+		group = append(group, take("cgroup"))
+	}
+	if err := k.takeCgroup(group); err != nil {
+		return err
 	}
 	for range k.setup.Plan.Sources {
 		k.sources = append(k.sources, take("source"))

@@ -74,7 +74,7 @@ func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.Fil
 		_ = cmd.Wait()
 		close(s.gone)
 	}()
-	if err := k.joinCgroup(cmd.Process.Pid); err != nil {
+	if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil {
 		s.kill()
 		return fail(err)
 	}

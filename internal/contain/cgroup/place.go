@@ -1,0 +1,124 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// makeDir makes dir and what lies between it and the parent. It may be repeated, and survives another process
+// that prunes an empty folder in between.
+func (p place) makeDir(dir string) error {
+	var err error
+	for range 10 {
+		if err = p.makeOnce(dir); !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return err
+}
+
+func (p place) makeOnce(dir string) error {
+	rel, err := filepath.Rel(p.parent, dir)
+	if err != nil {
+		return err
+	}
+	at := p.parent
+	for _, name := range strings.Split(rel, "/") {
+		if p.v2 {
+			if err := p.giveControllers(at); err != nil {
+				return err
+			}
+		}
+		at = filepath.Join(at, name)
+		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveControllers lets the children of a v2 group have the controllers, one by one: a missing one must not
+// take the others with it. Those that do not come are noticed by the write that needs them.
+func (p place) giveControllers(dir string) error {
+	have := words(readFile(filepath.Join(dir, "cgroup.subtree_control")))
+	for _, c := range p.use {
+		if contains(have, c) {
+			continue
+		}
+		err := write(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
+		if errors.Is(err, unix.EBUSY) && p.leaveAlone(dir) == nil {
+			err = write(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
+		}
+		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveAlone moves this process out of dir into a leaf below it, if it is the only one there. Other people's
+// processes are not touched.
+func (p place) leaveAlone(dir string) error {
+	me := strconv.Itoa(os.Getpid())
+	if procs := words(readFile(filepath.Join(dir, "cgroup.procs"))); len(procs) != 1 || procs[0] != me {
+		return unix.EBUSY
+	}
+	leaf := filepath.Join(dir, ours+"-self")
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return write(filepath.Join(leaf, "cgroup.procs"), me)
+}
+
+// prune removes empty folders of ours, from dir up to the parent, and stops at the first that is in use.
+func (p place) prune(dir string) {
+	for dir != p.parent && strings.HasPrefix(dir, p.parent) {
+		if os.Remove(dir) != nil {
+			return
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// write makes exactly one write(2): a control file takes a value whole. It never creates a file, so a missing
+// one is an error even where the directory is not a cgroup.
+func write(file, value string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(value))
+	return errors.Join(err, f.Close())
+}
+
+// readFile is "" where the file cannot be read.
+func readFile(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// bare is the errno within err, if there is one.
+func bare(err error) error {
+	var no unix.Errno
+	if errors.As(err, &no) {
+		return no
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package manifest
+
+// The files as people write them. Reader and schema are both made from these types; `doc` is what an
+// editor shows.
+
+type repositoryFile struct {
+	Version version       `yaml:"version,required" doc:"The format's version: 1."`
+	Scope   *scopeFile    `yaml:"scope" doc:"Which paths a change may touch. Deny wins."`
+	Tools   *toolsChoice  `yaml:"tools" doc:"Programs of the host shown read-only: auto finds them from PATH, none shows the system only, a list adds exact paths and needs the operator's grant."`
+	Caches  *cachesChoice `yaml:"caches" doc:"Package caches of the host, shown copy-on-write. A list needs the operator's grant."`
+	Deps    *[]relative   `yaml:"deps" doc:"Git-ignored dependency folders of the user's work tree, shown copy-on-write. Needs the operator's grant."`
+	Env     *envMap       `yaml:"env" doc:"Environment variables of agent and checks. Needs the operator's grant."`
+	Limits  *limitsFile   `yaml:"limits" doc:"Bounds of one sandbox."`
+	Egress  *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Spend   *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
+	History *history      `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
+	Require *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
+	Checks  *[]checkFile  `yaml:"checks" doc:"Commands that judge a change, from the base, in a fresh sandbox without network."`
+	Publish *publishFile  `yaml:"publish" doc:"Where an accepted change goes, and who must say so first."`
+}
+
+type workOrderFile struct {
+	Version  version      `yaml:"version,required" doc:"The format's version: 1."`
+	Name     *nameText    `yaml:"name" doc:"Identity within the repository and last part of the branch; made from the task when omitted."`
+	Task     *text        `yaml:"task" doc:"What the agent is asked to do."`
+	Base     *revision    `yaml:"base" doc:"The revision to start from; the current branch when omitted."`
+	Agent    *agentName   `yaml:"agent" doc:"An agent preset. Exactly one of agent and command."`
+	Command  *[]argument  `yaml:"command" doc:"Program and arguments. Exactly one of agent and command."`
+	Scope    *scopeFile   `yaml:"scope" doc:"Narrows the repository's scope."`
+	Limits   *limitsFile  `yaml:"limits" doc:"Narrows the repository's limits."`
+	Attempts *attempts    `yaml:"attempts" doc:"How often a rejected result is tried again, with the findings."`
+	Env      *envMap      `yaml:"env" doc:"Environment variables of agent and checks."`
+	History  *history     `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
+	Require  *requireList `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
+	Publish  *publishFile `yaml:"publish" doc:"Narrows the repository's publish."`
+	Egress   *egressList  `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Spend    *laterKey    `yaml:"spend" doc:"Arrives with a later version."`
+}
+
+// operatorFile is /etc/sallyport/policy.yaml (ceilings) and the user's config.yaml (defaults and grants).
+type operatorFile struct {
+	Version version       `yaml:"version,required" doc:"The format's version: 1."`
+	Agent   *agentName    `yaml:"agent" doc:"The agent preset used when a run names none."`
+	Agents  *[]agentName  `yaml:"agents" doc:"The only agents that may run; the word command stands for any bare command."`
+	Limits  *limitsFile   `yaml:"limits" doc:"The most that a run gets."`
+	Require *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
+	Publish *publishFile  `yaml:"publish" doc:"to: the furthest a change may go. approve: the least caution allowed."`
+	Scope   *denyFile     `yaml:"scope" doc:"Paths that no change may touch, whatever the repository says."`
+	Grants  *grantRule    `yaml:"grants" doc:"forbid: nothing a repository asks of the host is granted, and no flag goes beyond the repository's policy."`
+	Tools   *[]toolPath   `yaml:"tools" doc:"Paths of the host shown read-only to every run, beside what the repository gets."`
+	Caches  *cachesChoice `yaml:"caches" doc:"Replaces the repository's caches: auto, none or a list."`
+	Egress  *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Spend   *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
+}
+
+type scopeFile struct {
+	Allow *[]glob `yaml:"allow" doc:"Omitted: all paths. []: nothing."`
+	Deny  *[]glob `yaml:"deny" doc:"Omitted: CI and policy files. []: nothing."`
+}
+
+type denyFile struct {
+	Deny *[]glob `yaml:"deny,required" doc:"Patterns always added to the denied paths."`
+}
+
+type limitsFile struct {
+	Time   *duration `yaml:"time" doc:"Runtime, over all attempts."`
+	Memory *size     `yaml:"memory" doc:"Memory."`
+	PIDs   *pids     `yaml:"pids" doc:"Processes and threads."`
+	Disk   *size     `yaml:"disk" doc:"Workspace, home, /tmp and /dev/shm together."`
+	Output *size     `yaml:"output" doc:"Kept output of one command; more is counted and dropped."`
+	CPUs   *cpus     `yaml:"cpus" doc:"Processors; omitted: no limit."`
+}
+
+type checkFile struct {
+	Name    checkName `yaml:"name,required" doc:"Unique name."`
+	Run     text      `yaml:"run,required" doc:"Command line for sh -c."`
+	Dir     *relative `yaml:"dir" doc:"Folder to run in; omitted: the repository's root."`
+	When    *[]glob   `yaml:"when" doc:"Runs only if the change touches one of these; omitted: always."`
+	Tests   *[]glob   `yaml:"tests" doc:"Files that are tests; a change to them is also judged with the base's put back. Omitted: by language."`
+	Timeout *duration `yaml:"timeout" doc:"Omitted: 15m."`
+}
+
+type publishFile struct {
+	To      *publishTo `yaml:"to" doc:"branch or none."`
+	Approve *approve   `yaml:"approve" doc:"Who must say so first: always a person, a person on findings, nobody."`
+}
+
+func (f *scopeFile) allow() *[]string {
+	if f == nil {
+		return nil
+	}
+	return plainAt(f.Allow)
+}
+
+func (f *scopeFile) deny() []string {
+	if f == nil || f.Deny == nil {
+		return nil
+	}
+	return plain(*f.Deny)
+}

@@ -1,0 +1,70 @@
+package manifest
+
+// What each leaf tells the schema. A schema's patterns say what they can; the reader has the last word.
+
+func stringSchema(pattern string, low, high int) object {
+	s := object{"type": "string", "minLength": low, "maxLength": high}
+	if pattern != "" {
+		s["pattern"] = pattern
+	}
+	return s
+}
+
+func enumSchema(names []string) object { return object{"type": "string", "enum": names} }
+
+func listSchema(items object) object {
+	return object{"type": "array", "items": items, "uniqueItems": true}
+}
+
+func choiceSchema(items object, words ...string) object {
+	return object{"oneOf": []object{enumSchema(words), listSchema(items)}}
+}
+
+func (v *version) schema() object  { return object{"const": 1} }
+func (v *text) schema() object     { return stringSchema("", 1, maxText) }
+func (v *argument) schema() object { return stringSchema("", 0, maxText) }
+func (v *duration) schema() object { return stringSchema(durationForm.String(), 2, 64) }
+func (v *size) schema() object     { return stringSchema(sizeForm.String(), 4, 20) }
+func (v *pids) schema() object {
+	return object{"type": "integer", "minimum": 1, "maximum": maxPIDs}
+}
+func (v *cpus) schema() object {
+	return object{"type": "number", "minimum": 0.01, "maximum": maxCPUs}
+}
+func (v *attempts) schema() object {
+	return object{"type": "integer", "minimum": 1, "maximum": maxAttempts}
+}
+func (v *history) schema() object {
+	return object{"oneOf": []object{
+		{"type": "integer", "minimum": 1, "maximum": 1_000_000},
+		{"type": "string", "pattern": `^(full|[1-9][0-9]{0,6})$`},
+	}}
+}
+func (v *nameText) schema() object  { return stringSchema(nameForm.String(), 1, maxName) }
+func (v *checkName) schema() object { return stringSchema(checkForm.String(), 1, maxName) }
+func (v *revision) schema() object  { return stringSchema(`^[^-\s]\S*$`, 1, 255) }
+func (v *glob) schema() object      { return stringSchema(`^[^/~!]`, 1, maxGlob) }
+func (v *relative) schema() object  { return stringSchema(`^[^/~]`, 1, 1024) }
+func (v *toolPath) schema() object  { return stringSchema(`^(/|~/).+$`, 2, 1024) }
+func (v *cacheName) schema() object { return enumSchema(KnownCaches()) }
+func (v *layerName) schema() object { return enumSchema(layerNames()) }
+func (v *agentName) schema() object { return stringSchema(checkForm.String(), 1, maxName) }
+func (v *publishTo) schema() object { return enumSchema([]string{"branch", "none"}) }
+func (v *approve) schema() object   { return enumSchema(approveWords) }
+func (v *grantRule) schema() object { return enumSchema(grantWords) }
+
+func (c *toolsChoice) schema() object {
+	return choiceSchema((*toolPath)(nil).schema(), "auto", "none")
+}
+func (c *cachesChoice) schema() object {
+	return choiceSchema((*cacheName)(nil).schema(), "auto", "none")
+}
+func (l *requireList) schema() object { return choiceSchema((*layerName)(nil).schema(), "all") }
+func (m *envMap) schema() object {
+	return object{"type": "object", "propertyNames": object{"pattern": envForm.String(), "not": object{"pattern": "^(PATH$|HOME$|LD_|GIT_|SALLYPORT_)"}},
+		"additionalProperties": (*argument)(nil).schema()}
+}
+func (l *egressList) schema() object { return object{"type": "array", "maxItems": 0} }
+
+// No value of a later version's key is valid.
+func (*laterKey) schema() object { return object{"not": object{}} }
