@@ -65,7 +65,7 @@ func helper(raw string) error {
 	}
 	for _, o := range j.Ops {
 		// A random path may lie below a file: then there is nothing to do.
-		if err := o.apply(j.Merged); err != nil && !errors.Is(err, unix.ENOTDIR) {
+		if err := o.apply(j.Merged); err != nil && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("%+v: %w", o, err)
 		}
 	}
@@ -83,6 +83,10 @@ func helper(raw string) error {
 
 func (o op) apply(root string) error {
 	p := filepath.Join(root, o.Path)
+	// RemoveAll opens the parent and would wait for ever on a fifo there.
+	if fi, err := os.Stat(filepath.Dir(p)); err == nil && !fi.IsDir() {
+		return unix.ENOTDIR
+	}
 	switch o.Do {
 	case "write":
 		os.RemoveAll(p)
@@ -91,9 +95,12 @@ func (o op) apply(root string) error {
 		}
 		return os.WriteFile(p, []byte(o.Arg), 0o644)
 	case "touch": // copied up, not changed
+		if fi, err := os.Lstat(p); err != nil || !fi.Mode().IsRegular() {
+			return nil
+		}
 		b, err := os.ReadFile(p)
 		if err != nil {
-			return nil
+			return err
 		}
 		f, err := os.OpenFile(p, os.O_WRONLY, 0)
 		if err != nil {

@@ -79,7 +79,3 @@ func (id ID) Kill() error {
 	}
 	return nil
 }
-
-// KeepDescriptors makes sure that no program started from here inherits a descriptor that it was not handed:
-// what a shell left open must reach neither a keeper nor an agent.
-func KeepDescriptors() error { return unix.CloseRange(3, ^uint(0)>>33, unix.CLOSE_RANGE_CLOEXEC) }

@@ -14,7 +14,6 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/contain"
-	"sallyport.dev/sallyport/internal/process"
 )
 
 // The descriptors that the keeper hands over. Sources of the plan follow.
@@ -31,7 +30,7 @@ func Init() {
 	// Before anything else: nobody who shares our uid may read our memory or our descriptors.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	deafen()
-	if err := process.KeepDescriptors(); err != nil {
+	if err := contain.SealDescriptors(); err != nil {
 		os.Exit(1)
 	}
 	unix.Umask(0)

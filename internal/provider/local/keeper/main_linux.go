@@ -26,9 +26,13 @@ func Main() error {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE, unix.SIGTERM, unix.SIGTSTP)
 	unix.Umask(0o077)
-	if err := process.KeepDescriptors(); err != nil {
+	if err := contain.SealDescriptors(); err != nil {
 		return err
 	}
+	// 1, not 0: a crash inside must not start the host's core_pattern program, which runs as the host's root
+	// and which 0 does not stop (core(5), "Piping core dumps to a program").
+	// A host whose hard limit is 0 already does not let us; its pattern is then the operator's own choice.
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	ready := os.NewFile(FDReady, "ready")
 	k, err := start()
 	tell(ready, err)

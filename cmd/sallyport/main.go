@@ -1,0 +1,73 @@
+// Command sallyport runs untrusted coding agents in disposable sandboxes and lets only a checked result out.
+// The verbs are internal/cli's; this file only says what the program is made of.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"os/user"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"sallyport.dev/sallyport/internal/cli"
+	"sallyport.dev/sallyport/internal/control"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	dir, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sallyport: the current folder cannot be found\nhint: cd to one that exists")
+		return cli.ExitInvalid
+	}
+	e := cli.Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Dir: dir, Environ: os.Environ(), Who: who(), Root: os.Geteuid() == 0,
+		Console: cli.OpenConsole(os.Stdin, os.Stdout), Signals: signals(), Open: open,
+	}
+	stdout := int(os.Stdout.Fd())
+	e.Raw = !term.IsTerminal(stdout)
+	e.Colour = !e.Raw && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if cols, _, err := term.GetSize(stdout); err == nil {
+		e.Width = cols
+	}
+	return cli.Main(context.Background(), e)
+}
+
+// open opens the user's state folder.
+func open(ctx context.Context) (cli.Control, error) {
+	state, err := control.StateFolder()
+	if err != nil {
+		return nil, err
+	}
+	c, err := control.Open(ctx, control.Config{State: state, Providers: providers, Driver: driver(state)})
+	if err != nil {
+		return nil, err // not c: a nil *Control is not a nil interface
+	}
+	return c, nil
+}
+
+// signals are those that the caller did not have ignored: under nohup a lost terminal stays unnoticed.
+func signals() <-chan os.Signal {
+	c := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	return c
+}
+
+// who is the name that decisions are recorded under.
+func who() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return fmt.Sprintf("uid %d", os.Getuid())
+}

@@ -1,0 +1,102 @@
+package sallyport_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// arrows says which room may import which (docs/ARCHITECTURE.md, "The map"). A room that is not listed may
+// import nothing of ours. Changing an arrow is a design decision: say why in the commit.
+var arrows = map[string]string{
+	"": "",
+
+	"cmd/sallyport":        "internal/cli internal/control internal/process internal/provider internal/provider/local",
+	"cmd/sallyport-keeper": "internal/provider/local/keeper",
+	"cmd/sallyport-runner": "internal/runner",
+
+	// Pure rooms and leaves: the vocabulary only.
+	"internal/id":             "",
+	"internal/process":        "",
+	"internal/provider":       "",
+	"internal/lifecycle":      "",
+	"internal/evidence":       "",
+	"internal/screen":         "",
+	"internal/toolchain":      "",
+	"internal/agent":          "",
+	"internal/gateway":        "",
+	"internal/manifest":       "",
+	"internal/contain":        "",
+	"internal/contain/cgroup": "",
+	"internal/collect":        "",
+	"internal/inspect":        "",
+	"internal/reconcile":      "internal/lifecycle internal/provider",
+	"internal/journal":        "internal/lifecycle",
+	"internal/journal/sqlite": "internal/journal internal/lifecycle",
+	"internal/change":         "internal/collect internal/lifecycle",
+	"internal/wire":           "internal/provider",
+	"internal/runner":         "internal/collect internal/contain internal/process internal/provider",
+	"internal/provider/fake":  "internal/provider",
+	"internal/provider/local": "internal/contain internal/contain/cgroup internal/id internal/process internal/provider internal/provider/local/keeper internal/runner internal/wire",
+	// The keeper stands beside hostile code: it must not be able to reach policy, journal or keys.
+	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
+
+	// Mission Control: every room meets here, and no kind of provider.
+	"internal/control": "internal/agent internal/change internal/collect internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/toolchain",
+	"internal/cli":     "internal/control internal/agent internal/evidence internal/journal internal/lifecycle internal/manifest internal/screen",
+}
+
+// testRooms are imported by tests only; what they import is not ruled.
+var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "tools/"}
+
+func TestArrows(t *testing.T) {
+	const module = "sallyport.dev/sallyport"
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		room := strings.TrimPrefix(strings.TrimPrefix(words[0], module), "/")
+		if isTestRoom(room) {
+			continue
+		}
+		allowed, ok := arrows[room]
+		if !ok {
+			t.Errorf("room %q is not in the table", room)
+		}
+		for _, imp := range words[1:] {
+			target, ours := strings.CutPrefix(imp, module)
+			if !ours || target == "" {
+				if room == "" && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") {
+					t.Errorf("the vocabulary imports %s; it may import the standard library only", imp)
+				}
+				continue
+			}
+			target = strings.TrimPrefix(target, "/")
+			if isTestRoom(target) {
+				t.Errorf("%s imports %s, which only tests may", room, target)
+			} else if !has(allowed, target) {
+				t.Errorf("%s imports %s: no arrow allows it", room, target)
+			}
+		}
+	}
+}
+
+func isTestRoom(room string) bool {
+	for _, r := range testRooms {
+		if room == r || strings.HasSuffix(r, "/") && strings.HasPrefix(room, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func has(list, word string) bool {
+	for _, w := range strings.Fields(list) {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+)
+
+// A cache entry is cache/KEY.N: "lock", "manifest" and the folder "data". Whoever uses it holds a shared
+// flock on "lock"; who removes it needs the exclusive one. It appears by rename, whole. An entry that does
+// not match its manifest is never repaired: a new one is made as KEY.N+1, since the old may be in use.
+
+// held is an entry in use.
+type held struct {
+	dir  string // data
+	lock *os.File
+	m    *manifest
+	new  bool
+}
+
+func (h *held) release() { h.lock.Close() }
+
+// obtain finds a trustworthy entry or builds one. build fills an empty folder.
+func (s *Store) obtain(ctx context.Context, key string, anyCtime bool, build func(ctx context.Context, dir string) error) (*held, error) {
+	if h, _, err := s.existing(key); h != nil || err != nil {
+		return h, err
+	}
+	building, err := s.buildLock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer building.Close()
+	h, next, err := s.existing(key) // somebody else may have built it meanwhile
+	if h != nil || err != nil {
+		return h, err
+	}
+	return s.build(ctx, fmt.Sprintf("%s.%d", key, next), anyCtime, build)
+}
+
+func (s *Store) cacheDir() string { return filepath.Join(s.dir, "cache") }
+
+// existing returns the newest entry of key that matches its manifest, and else the next free number.
+func (s *Store) existing(key string) (*held, int, error) {
+	names, err := os.ReadDir(s.cacheDir())
+	if err != nil {
+		return nil, 0, unwritable(err)
+	}
+	var numbers []int
+	for _, d := range names {
+		if rest, ok := strings.CutPrefix(d.Name(), key+"."); ok {
+			if n, err := strconv.Atoi(rest); err == nil {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	slices.Reverse(numbers)
+	next := 1
+	for _, n := range numbers {
+		next = max(next, n+1)
+		if h := s.hold(filepath.Join(s.cacheDir(), fmt.Sprintf("%s.%d", key, n))); h != nil {
+			return h, 0, nil
+		}
+	}
+	return nil, next, nil
+}
+
+// hold locks an entry and checks it; nil if it is being removed or is not as it was. What nobody uses and
+// does not match is removed.
+func (s *Store) hold(entry string) *held {
+	lock, err := os.OpenFile(filepath.Join(entry, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	if unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil || !stillThere(lock, entry) {
+		lock.Close()
+		return nil
+	}
+	m, err := readManifest(filepath.Join(entry, "manifest"))
+	if err == nil {
+		err = m.verify(filepath.Join(entry, "data"))
+	}
+	if err != nil {
+		discard(entry, lock)
+		return nil
+	}
+	now := time.Now()
+	os.Chtimes(lock.Name(), now, now) // for Evict: last used
+	return &held{dir: filepath.Join(entry, "data"), lock: lock, m: m}
+}
+
+// stillThere: between open and flock the entry may have been renamed away.
+func stillThere(lock *os.File, entry string) bool {
+	a, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(filepath.Join(entry, "lock"))
+	return err == nil && os.SameFile(a, b)
+}
+
+// discard removes an entry if nobody uses it, and closes lock.
+func discard(entry string, lock *os.File) bool {
+	defer lock.Close()
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !stillThere(lock, entry) {
+		return false
+	}
+	trash := filepath.Join(filepath.Dir(entry), fmt.Sprintf("trash-%s-%d", filepath.Base(entry), time.Now().UnixNano()))
+	if os.Rename(entry, trash) != nil {
+		return false
+	}
+	return os.RemoveAll(trash) == nil
+}
+
+func (s *Store) buildLock(ctx context.Context, key string) (*os.File, error) {
+	dir := filepath.Join(s.dir, "building")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, unwritable(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, key), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, unwritable(err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, &sallyport.Error{Op: "build checkout", Code: sallyport.CodeUnavailable, Message: "interrupted while another process builds it", Err: ctx.Err()}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Store) build(ctx context.Context, name string, anyCtime bool, build func(ctx context.Context, dir string) error) (*held, error) {
+	tmp, err := os.MkdirTemp(s.cacheDir(), "new-")
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	lock, err := os.OpenFile(filepath.Join(tmp, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	fail := func(err error) (*held, error) {
+		lock.Close()
+		os.RemoveAll(tmp)
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil {
+		return fail(unwritable(err))
+	}
+	data := filepath.Join(tmp, "data")
+	if err := os.Mkdir(data, 0o755); err != nil {
+		return fail(unwritable(err))
+	}
+	if err := build(ctx, data); err != nil {
+		return fail(err)
+	}
+	m, err := takeManifest(data, anyCtime)
+	if err != nil {
+		return fail(err)
+	}
+	// One syncfs instead of 50,000 fsyncs. Commit point: the rename. Before it there is a folder that nobody
+	// looks for, after it an entry whose bytes are on disk.
+	if err := unix.Syncfs(int(lock.Fd())); err != nil {
+		return fail(unwritable(err))
+	}
+	if err := writeDurably(filepath.Join(tmp, "manifest"), m.encode(), 0o600); err != nil {
+		return fail(err)
+	}
+	entry := filepath.Join(s.cacheDir(), name)
+	if err := os.Rename(tmp, entry); err != nil {
+		return fail(unwritable(err))
+	}
+	return &held{dir: filepath.Join(entry, "data"), lock: lock, m: m, new: true}, syncDir(s.cacheDir())
+}
+
+// Evict removes the entries that were used longest ago until the rest hold at most maxBytes, and what broken
+// builds left behind. What is in use stays, whatever the bound. It returns how many bytes are left.
+func (s *Store) Evict(ctx context.Context, maxBytes int64) (int64, error) {
+	names, err := os.ReadDir(s.cacheDir())
+	if err != nil {
+		return 0, unwritable(err)
+	}
+	type old struct {
+		path  string
+		used  time.Time
+		bytes int64
+	}
+	var entries []old
+	var total int64
+	for _, d := range names {
+		path := filepath.Join(s.cacheDir(), d.Name())
+		if strings.HasPrefix(d.Name(), "new-") || strings.HasPrefix(d.Name(), "trash-") {
+			sweep(path)
+			continue
+		}
+		e := old{path: path}
+		if fi, err := os.Stat(filepath.Join(path, "lock")); err == nil {
+			e.used = fi.ModTime()
+		}
+		if m, err := readManifest(filepath.Join(path, "manifest")); err == nil {
+			e.bytes = m.bytes
+		}
+		total += e.bytes
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b old) int { return a.used.Compare(b.used) })
+	for _, e := range entries {
+		if total <= maxBytes || ctx.Err() != nil {
+			break
+		}
+		if evictOne(e.path) {
+			total -= e.bytes
+		}
+	}
+	return total, nil
+}
+
+func evictOne(path string) bool {
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return os.RemoveAll(path) == nil // an entry without a lock can be held by nobody
+	}
+	return discard(path, lock)
+}
+
+// sweep removes a half-built or half-removed folder unless its builder lives.
+func sweep(path string) {
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		if fi, serr := os.Stat(path); serr == nil && time.Since(fi.ModTime()) > time.Minute {
+			os.RemoveAll(path) // the moment between making the folder and its lock has long passed
+		}
+		return
+	}
+	discard(path, lock)
+}

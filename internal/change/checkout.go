@@ -1,0 +1,281 @@
+package change
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sallyport.dev/sallyport"
+)
+
+// CheckoutOptions say what a sandbox starts from.
+type CheckoutOptions struct {
+	// Tree is what the files are; "": that of Commit. It may differ from Commit's (a dirty work tree): then
+	// `git status` inside shows the difference.
+	Tree sallyport.ObjectID
+	// Commit is what HEAD inside is, with its history. "": no git folder.
+	Commit   sallyport.ObjectID
+	BaseRef  string // full ref name that points at Commit inside; "": none
+	Branch   string // the branch HEAD names, without "refs/heads/"
+	History  string // "full" or "": all; else how many commits deep
+	Identity string // the name on the agent's own commits: "claude-code (sallyport)"
+}
+
+// Checkout is two cached folders in use. Neither is ever written again: both are lower layers.
+type Checkout struct {
+	Files  string // raw files of Tree, with an empty ".git" as a mount point
+	GitDir string // "" without a Commit
+	// Locks keep the folders from eviction as long as any copy of these descriptors is open; a process that
+	// outlives this one is given them.
+	Locks  []*os.File
+	Reused bool // nothing had to be built
+	// Release closes the locks. It may be called again.
+	Release func()
+}
+
+// Checkout finds or builds both folders. The files depend on the tree only, the git folder on everything.
+// The git folder has one pack of exactly what can be reached from Commit, refs for BaseRef and Branch, and
+// an index that fits the files. Equal options, also in another process: the same folders.
+func (s *Store) Checkout(ctx context.Context, o CheckoutOptions) (Checkout, error) {
+	if err := s.complete(ctx, &o); err != nil {
+		return Checkout{}, err
+	}
+	c := Checkout{Reused: true}
+	c.Release = func() {
+		for _, l := range c.Locks {
+			l.Close()
+		}
+	}
+	files, err := s.obtain(ctx, "files-"+string(o.Tree), false, func(ctx context.Context, dir string) error { return s.buildFiles(ctx, o.Tree, dir) })
+	if err != nil {
+		return Checkout{}, err
+	}
+	c.add(files)
+	c.Files = files.dir
+	if o.Commit == "" {
+		return c, nil
+	}
+	gitDir, err := s.obtain(ctx, "gitdir-"+o.key(), true, func(ctx context.Context, dir string) error { return s.buildGitDir(ctx, o, files.m, dir) })
+	if err != nil {
+		c.Release()
+		return Checkout{}, err
+	}
+	c.add(gitDir)
+	c.GitDir = gitDir.dir
+	return c, nil
+}
+
+func (c *Checkout) add(h *held) {
+	c.Locks = append(c.Locks, h.lock)
+	c.Reused = c.Reused && !h.new
+}
+
+func (o CheckoutOptions) key() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{"1", string(o.Commit), string(o.Tree), o.BaseRef, o.Branch, o.History, o.Identity}, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// complete checks the options and fills in the tree.
+func (s *Store) complete(ctx context.Context, o *CheckoutOptions) error {
+	bad := func(subject, why string) error {
+		return &sallyport.Error{Op: "check out", Code: sallyport.CodeInvalid, Subject: subject, Message: why}
+	}
+	if o.History == "" {
+		o.History = "full"
+	}
+	if _, err := depthOf(o.History); err != nil {
+		return err
+	}
+	if o.Commit == "" {
+		return o.Tree.Check()
+	}
+	for _, ref := range []string{o.BaseRef, "refs/heads/" + o.Branch} {
+		if ref == "" {
+			continue
+		}
+		if _, err := s.git.run(ctx, nil, "check-ref-format", ref); err != nil || !strings.HasPrefix(ref, "refs/") {
+			return bad(printable(ref), "expected a full ref name")
+		}
+	}
+	if head := "refs/heads/" + o.Branch; strings.HasPrefix(o.BaseRef, head+"/") || strings.HasPrefix(head, o.BaseRef+"/") {
+		return bad(printable(o.Branch), "one branch cannot lie below another")
+	}
+	objs, err := s.objects(ctx)
+	if err != nil {
+		return err
+	}
+	defer objs.close()
+	tree, err := objs.treeOf(o.Commit)
+	if o.Tree == "" {
+		o.Tree = tree
+	}
+	return err
+}
+
+func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, dir string) error {
+	o, err := s.objects(ctx)
+	if err != nil {
+		return err
+	}
+	files, dirs, err := o.leaves(tree)
+	o.close()
+	if err != nil {
+		return err
+	}
+	when := treeStamp(tree)
+	if err := s.materialise(ctx, dir, fileSet{dirs: dirs, files: files, stamp: func(leaf) time.Time { return when }}); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
+		return unwritable(err)
+	}
+	return nil
+}
+
+// buildGitDir writes a git folder that holds nothing but what is listed here.
+func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manifest, dir string) error {
+	pack, err := s.obtain(ctx, "pack-"+string(o.Commit)+"-"+o.History, true, func(ctx context.Context, dir string) error { return s.buildPack(ctx, o, dir) })
+	if err != nil {
+		return err
+	}
+	defer pack.release()
+	for _, d := range []string{"objects", "objects/info", "objects/pack", "refs", "refs/heads", "info"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			return unwritable(err)
+		}
+	}
+	if err := copyPack(pack.dir, dir); err != nil {
+		return err
+	}
+	index, err := s.buildIndex(ctx, o, files)
+	if err != nil {
+		return err
+	}
+	refs := "# pack-refs with: peeled fully-peeled sorted \n"
+	names := []string{"refs/heads/" + o.Branch}
+	if o.BaseRef != "" && o.BaseRef != names[0] {
+		names = append(names, o.BaseRef)
+	}
+	if len(names) == 2 && names[1] < names[0] {
+		names[0], names[1] = names[1], names[0]
+	}
+	for _, n := range names {
+		refs += string(o.Commit) + " " + n + "\n"
+	}
+	for name, data := range map[string][]byte{
+		"HEAD": []byte("ref: refs/heads/" + o.Branch + "\n"), "config": []byte(s.agentConfig(o.Identity)),
+		"packed-refs": []byte(refs), "index": index, "info/exclude": nil,
+	} {
+		if err := writePlain(filepath.Join(dir, name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writePlain(name string, data []byte) error {
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		return unwritable(err)
+	}
+	if err := os.Chmod(name, 0o644); err != nil {
+		return unwritable(err)
+	}
+	return nil
+}
+
+// agentConfig: no hooks, no signing, no background work, and stat data that survive an overlay.
+func (s *Store) agentConfig(identity string) string {
+	name := identPart(identity, "agent (sallyport)")
+	version, ext := 0, ""
+	if s.format() == SHA256 {
+		version, ext = 1, "[extensions]\n\tobjectFormat = sha256\n"
+	}
+	return fmt.Sprintf(`[core]
+	repositoryformatversion = %d
+	filemode = true
+	bare = false
+	logAllRefUpdates = true
+	checkStat = minimal
+	trustctime = false
+	hooksPath = /dev/null
+%s[user]
+	name = %s
+	email = agent@sallyport.localhost
+[commit]
+	gpgSign = false
+[tag]
+	gpgSign = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+`, version, ext, configValue(name))
+}
+
+// configValue quotes a value for git's configuration.
+func configValue(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(s) + `"`
+}
+
+func (s *Store) buildIndex(ctx context.Context, o CheckoutOptions, files *manifest) ([]byte, error) {
+	objs, err := s.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer objs.close()
+	tree, err := objs.treeOf(o.Commit)
+	if err != nil {
+		return nil, err
+	}
+	leaves, _, err := objs.leaves(tree)
+	if err != nil {
+		return nil, err
+	}
+	differs := map[string]bool{}
+	if tree != o.Tree {
+		d := &differ{objects: objs, budget: &budget{left: maxEntries}, both: func(path string, _, _ *treeEntry) error {
+			differs[path] = true
+			return nil
+		}}
+		if err := d.walk("", tree, o.Tree, 0); err != nil {
+			return nil, err
+		}
+	}
+	sizes := make(map[string]int64, len(files.entries))
+	for _, e := range files.entries {
+		sizes[e.path] = e.size
+	}
+	when := treeStamp(o.Tree)
+	entries := make([]indexEntry, 0, len(leaves))
+	for _, l := range leaves {
+		e := indexEntry{leaf: l}
+		if !differs[l.path] && !l.isGitlink() {
+			e.size, e.when = sizes[l.path], when
+		}
+		entries = append(entries, e)
+	}
+	return formatIndex(s.format(), entries), nil
+}
+
+// copyPack hard-links the pack into a git folder: it is shared by all branches that start from one commit.
+func copyPack(from, gitDir string) error {
+	names, err := os.ReadDir(from)
+	if err != nil {
+		return unwritable(err)
+	}
+	for _, n := range names {
+		to := filepath.Join(gitDir, "objects/pack", n.Name())
+		if n.Name() == "shallow" {
+			to = filepath.Join(gitDir, "shallow")
+		}
+		if err := os.Link(filepath.Join(from, n.Name()), to); err != nil {
+			return unwritable(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package change
+
+import (
+	"context"
+	"strings"
+
+	"sallyport.dev/sallyport"
+)
+
+// Rev is a revision resolved.
+type Rev struct {
+	Commit sallyport.ObjectID
+	Tree   sallyport.ObjectID
+	Ref    string // full ref name; "" where the revision named none
+}
+
+// Resolve finds the commit of a revision; "" is HEAD. CodeNotFound: there is none, or HEAD is unborn.
+func (r *Repo) Resolve(ctx context.Context, rev string) (Rev, error) {
+	if rev == "" {
+		rev = "HEAD"
+	}
+	notFound := &sallyport.Error{Op: "resolve revision", Code: sallyport.CodeNotFound, Subject: printable(rev), Message: "no such commit", Hint: "list what there is: git branch -a"}
+	if rev == "HEAD" {
+		notFound.Message, notFound.Hint = "the branch has no commit yet", "make a first commit: git add -A && git commit"
+	}
+	if strings.ContainsAny(rev, "\x00\n") {
+		return Rev{}, notFound
+	}
+	commit, err := r.git.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	if exit, _ := exitOf(err); exit > 0 {
+		return Rev{}, notFound
+	}
+	if err != nil {
+		return Rev{}, err
+	}
+	tree, err := r.git.line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
+	if err != nil {
+		return Rev{}, err
+	}
+	ref, err := r.refOf(ctx, rev)
+	if err != nil {
+		return Rev{}, err
+	}
+	out := Rev{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), Ref: ref}
+	if err := out.Commit.Check(); err != nil {
+		return Rev{}, err
+	}
+	return out, out.Tree.Check()
+}
+
+func (r *Repo) refOf(ctx context.Context, rev string) (string, error) {
+	ref, err := r.git.line(ctx, "rev-parse", "--symbolic-full-name", "--end-of-options", rev)
+	if exit, _ := exitOf(err); exit > 0 {
+		return "", nil
+	}
+	// git 2.39 echoes --end-of-options here.
+	ref = strings.TrimPrefix(ref, "--end-of-options\n")
+	if ref == "HEAD" || strings.Contains(ref, "\n") || !strings.HasPrefix(ref, "refs/") {
+		return "", err
+	}
+	return ref, err
+}
+
+// Protected is the revision whose policy counts: the configured one; else the remote's default branch
+// (refs/remotes/origin/HEAD); else the current branch. CodeNotFound as for Resolve.
+func (r *Repo) Protected(ctx context.Context, configured string) (Rev, error) {
+	if configured != "" {
+		return r.Resolve(ctx, configured)
+	}
+	const remote = "refs/remotes/origin/HEAD"
+	_, err := r.git.line(ctx, "rev-parse", "--verify", "--quiet", remote+"^{commit}")
+	if err == nil {
+		return r.Resolve(ctx, remote)
+	}
+	if exit, _ := exitOf(err); exit < 0 {
+		return Rev{}, err
+	}
+	return r.Resolve(ctx, "")
+}
+
+// IsAncestor reports whether old can be reached from new; a commit is its own ancestor.
+func (r *Repo) IsAncestor(ctx context.Context, old, new sallyport.ObjectID) (bool, error) {
+	for _, id := range []sallyport.ObjectID{old, new} {
+		if err := id.Check(); err != nil {
+			return false, err
+		}
+	}
+	_, err := r.git.run(ctx, nil, "merge-base", "--is-ancestor", string(old), string(new))
+	if exit, _ := exitOf(err); exit == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Tip is the commit of a full ref name. CodeNotFound if the ref does not exist.
+func (r *Repo) Tip(ctx context.Context, ref string) (sallyport.ObjectID, error) {
+	out, err := r.git.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	if exit, _ := exitOf(err); exit > 0 || (err == nil && !strings.HasPrefix(ref, "refs/")) {
+		return "", &sallyport.Error{Op: "read ref", Code: sallyport.CodeNotFound, Subject: printable(ref), Message: "no such branch"}
+	}
+	return sallyport.ObjectID(out), err
+}
+
+// Tips are the commits of all refs below a prefix ("refs/heads/sallyport/"), by full name.
+func (r *Repo) Tips(ctx context.Context, prefix string) (map[string]sallyport.ObjectID, error) {
+	out, err := r.git.run(ctx, nil, "for-each-ref", "--format=%(refname)%00%(objectname)", "--", prefix)
+	if err != nil {
+		return nil, err
+	}
+	tips := map[string]sallyport.ObjectID{}
+	for line := range strings.Lines(string(out)) {
+		if name, id, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00"); ok {
+			tips[name] = sallyport.ObjectID(id)
+		}
+	}
+	return tips, nil
+}
+
+// ReadFile is the raw content of a file in a commit. CodeNotFound: the path is not there. CodeInvalid: it
+// is no regular file. CodeExhausted: larger than max bytes.
+func (r *Repo) ReadFile(ctx context.Context, commit sallyport.ObjectID, path string, max int64) ([]byte, error) {
+	o, err := r.git.objects(ctx, r.ObjectFormat)
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	tree, err := o.treeOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	e, err := o.find(tree, path)
+	if err != nil {
+		return nil, err
+	}
+	if !e.isFile() {
+		return nil, &sallyport.Error{Op: "read file", Code: sallyport.CodeInvalid, Subject: path, Message: "expected a regular file in " + commit.Short()}
+	}
+	return o.read(e.id, "blob", max)
+}
+
+// treeOf is the tree of a commit.
+func (o *objects) treeOf(commit sallyport.ObjectID) (sallyport.ObjectID, error) {
+	data, err := o.read(commit, "commit", 1<<20)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	id, ok := strings.CutPrefix(line, "tree ")
+	if !ok || sallyport.ObjectID(id).Check() != nil {
+		return "", damaged(commit)
+	}
+	return sallyport.ObjectID(id), nil
+}
+
+// parentsOf are the parents of a commit.
+func (o *objects) parentsOf(commit sallyport.ObjectID) ([]sallyport.ObjectID, error) {
+	data, err := o.read(commit, "commit", 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	head, _, _ := strings.Cut(string(data), "\n\n")
+	var parents []sallyport.ObjectID
+	for line := range strings.SplitSeq(head, "\n") {
+		if id, ok := strings.CutPrefix(line, "parent "); ok {
+			parents = append(parents, sallyport.ObjectID(id))
+		}
+	}
+	return parents, nil
+}
+
+// find is the entry at path below tree; CodeNotFound.
+func (o *objects) find(tree sallyport.ObjectID, path string) (treeEntry, error) {
+	notFound := &sallyport.Error{Op: "read tree", Code: sallyport.CodeNotFound, Subject: printable(path), Message: "no such path"}
+	at := treeEntry{mode: modeTree, id: tree}
+	for name := range strings.SplitSeq(path, "/") {
+		if !at.isTree() {
+			return treeEntry{}, notFound
+		}
+		entries, err := o.tree(at.id)
+		if err != nil {
+			return treeEntry{}, err
+		}
+		found := false
+		for _, e := range entries {
+			if e.name == name {
+				at, found = e, true
+			}
+		}
+		if !found {
+			return treeEntry{}, notFound
+		}
+	}
+	return at, nil
+}

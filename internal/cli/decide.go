@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"sallyport.dev/sallyport/internal/journal"
+)
+
+func (a *app) approveVerb() *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use:   "approve A",
+		Short: "Accept an attempt that awaits approval, and publish it",
+		Long: `Accept an attempt that awaits a person's word, and publish it where that was asked. The approval is
+recorded with your name and binds exactly the evidence and the target as they are now. What was rejected
+cannot be approved. Exit codes as for run.`,
+		Example: "  sallyport approve 01m9k3v0 --why \"read the diff; the test edit is right\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.decision(func(ctx context.Context, c Control, at journal.Attempt) (journal.Attempt, error) {
+			return c.Approve(ctx, string(at.Report.Attempt), a.Who, why)
+		}),
+	}
+	c.Flags().StringVar(&why, "why", "", "the reason, for the journal")
+	return c
+}
+
+func (a *app) publishVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "publish A",
+		Short: "Publish an accepted attempt again, after its branch was not free",
+		Long: `Publish an accepted attempt. Needed only where the first try was refused, because the branch had a commit
+that Sallyport did not write. What is published already stays as it is.`,
+		Example: "  sallyport publish 01m9k3v0",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.decision(func(ctx context.Context, c Control, at journal.Attempt) (journal.Attempt, error) {
+			return c.Publish(ctx, string(at.Report.Attempt))
+		}),
+	}
+}
+
+// decision shows the Attempt as it stands after f; the exit code is its.
+func (a *app) decision(f func(context.Context, Control, journal.Attempt) (journal.Attempt, error)) func(*cobra.Command, []string) error {
+	return a.with(func(ctx context.Context, c Control, args []string) error {
+		before, err := c.Attempt(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		at, err := f(ctx, c, before)
+		if err != nil {
+			now, e := c.Attempt(ctx, string(before.Report.Attempt))
+			if e != nil || !unpublished(now) {
+				return err
+			}
+			at = now // the word counts, although the branch could not be moved
+			complain(a.Stderr, err)
+		}
+		a.showResult(at.Report, false)
+		return exit(ExitCode(at))
+	})
+}
+
+func (a *app) rejectVerb() *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use:     "reject A --why REASON",
+		Short:   "Reject an attempt",
+		Long:    "Reject an attempt that awaits approval, or that was accepted and not yet published. retry gives the reason to the agent.",
+		Example: "  sallyport reject 01m9k3v0 --why \"solves another problem\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if why == "" {
+				return invalid("reject", "--why", "expected a reason: the next attempt is told", "sallyport reject "+args[0]+` --why "REASON"`)
+			}
+			return a.with(func(ctx context.Context, c Control, args []string) error {
+				at, err := c.Attempt(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if at, err = c.Reject(ctx, string(at.Report.Attempt), a.Who, why); err != nil {
+					return err
+				}
+				a.showResult(at.Report, false)
+				return nil
+			})(c, args)
+		},
+	}
+	c.Flags().StringVar(&why, "why", "", "the reason")
+	return c
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/screen"
+)
+
+func (a *app) doctorVerb() *cobra.Command {
+	var fix, asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show what this machine can enforce, and how to get the rest",
+		Long: `Try each containment layer on this machine and show what holds. --fix prints the commands that would make
+more hold; run by root (sudo) it runs them. Exit codes: 0 every required layer holds, 40 not.`,
+		Example: "  sallyport doctor\n  sudo sallyport doctor --fix",
+		Args:    cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c Control, _ []string) error {
+			d, err := c.Doctor(ctx)
+			if err != nil {
+				return err
+			}
+			if fix && a.Root && len(d.Fixes) > 0 {
+				if err := a.applyFixes(ctx, d.Fixes); err != nil {
+					return err
+				}
+				if d, err = c.Doctor(ctx); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				list(&d.Layers)
+				list(&d.Facts)
+				list(&d.Fixes)
+				a.writeJSON(d)
+			} else {
+				a.showDoctor(d, fix)
+			}
+			if !d.OK {
+				return exit(ExitRefused)
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&fix, "fix", false, "print the commands that would make more hold; run by root: run them")
+	c.Flags().BoolVar(&asJSON, "json", false, "print exactly one JSON document on stdout")
+	return c
+}
+
+func (a *app) showDoctor(d Doctor, fix bool) {
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	for _, f := range d.Facts {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", mark(f.OK), screen.Line(f.Name), screen.Line(f.Value))
+	}
+	for _, l := range d.Layers {
+		needed := "optional"
+		if l.Required {
+			needed = "required"
+		}
+		text := l.Proof
+		if l.Weaker != "" {
+			text += " (weaker: " + l.Weaker + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s, %s: %s\n", mark(l.Status == sallyport.LayerHeld), screen.Line(string(l.Layer)), screen.Line(string(l.Status)), needed, screen.Line(text))
+	}
+	_ = w.Flush()
+	switch {
+	case d.OK:
+		a.say("This machine enforces every required layer.")
+	default:
+		a.say("A required layer does not hold: nothing will be run here.")
+	}
+	if len(d.Fixes) == 0 {
+		return
+	}
+	if !fix {
+		a.say("`sallyport doctor --fix` shows %d command(s) that would improve this.", len(d.Fixes))
+		return
+	}
+	for _, f := range d.Fixes {
+		a.say("# %s", f.Why)
+		a.say("%s", f.Command)
+	}
+}
+
+func mark(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "--"
+}
+
+// applyFixes runs the commands one by one and stops at the first that fails. They are our own, never from a
+// repository.
+func (a *app) applyFixes(ctx context.Context, fixes []Fix) error {
+	for _, f := range fixes {
+		a.tell("# %s", f.Why)
+		a.tell("+ %s", f.Command)
+		out := screen.NewWriter(a.Stderr)
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", f.Command)
+		cmd.Stdout, cmd.Stderr = out, out
+		err := cmd.Run()
+		_ = out.Close()
+		if err != nil {
+			return &sallyport.Error{Op: "doctor --fix", Code: sallyport.CodeUnavailable, Subject: f.Command, Message: "the command failed", Hint: "run it by hand to see why", Err: err}
+		}
+	}
+	return nil
+}

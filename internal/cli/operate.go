@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/manifest"
+)
+
+func (a *app) reconcileVerb() *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Bring journal and sandboxes together after a crash",
+		Long: `Compare what the journal says with what exists on this machine, then adopt what can go on, and destroy
+what nobody has authority over. Things that are not Sallyport's are not touched. Safe at any time.`,
+		Example: "  sallyport reconcile --dry-run",
+		Args:    cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c Control, _ []string) error {
+			lines, err := c.Reconcile(ctx, dry)
+			return a.lines(lines, err, "nothing to do")
+		}),
+	}
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be done")
+	return c
+}
+
+func (a *app) fsckVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fsck",
+		Short: "Judge the state folder: journal, quarantine, evidence",
+		Long: `Walk the journal's hash chain and compare it with the last signed checkpoint, quarantine with its digests,
+and projections with the events. It changes nothing. Exit codes: 0 sound, 1 not.`,
+		Example: "  sallyport fsck",
+		Args:    cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c Control, _ []string) error {
+			lines, err := c.Fsck(ctx)
+			return a.lines(lines, err, "sound")
+		}),
+	}
+}
+
+func (a *app) gcVerb() *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use:     "gc",
+		Short:   "Remove caches and results whose retention has ended",
+		Long:    "Remove cached checkouts that nothing uses and quarantined results whose retention has ended. The journal and the evidence stay.",
+		Example: "  sallyport gc --dry-run",
+		Args:    cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c Control, _ []string) error {
+			lines, err := c.GC(ctx, dry)
+			return a.lines(lines, err, "nothing to remove")
+		}),
+	}
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be removed")
+	return c
+}
+
+// lines shows what was done, also where it then went wrong.
+func (a *app) lines(lines []string, err error, none string) error {
+	for _, l := range lines {
+		a.say("%s", l)
+	}
+	if err == nil && len(lines) == 0 {
+		a.say("%s", none)
+	}
+	return err
+}
+
+func (a *app) keysVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keys",
+		Short: "Print the public keys that verify evidence",
+		Long: `Print the public keys of this installation, for verify --key. Take them over a way that you trust: a key
+found beside evidence proves nothing.`,
+		Example: "  sallyport keys > key.pem",
+		Args:    cobra.NoArgs,
+		RunE: a.with(func(_ context.Context, c Control, _ []string) error {
+			pem, err := c.PublicKeys()
+			if err != nil {
+				return err
+			}
+			_, err = a.Stdout.Write(pem)
+			return err
+		}),
+	}
+}
+
+func (a *app) schemaVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema [NAME]",
+		Short:   "Print the JSON Schema of a file or an output",
+		Long:    "Print the JSON Schema of a file that Sallyport reads or of a document that it writes; without NAME list them.",
+		Example: "  sallyport schema sallyport > sallyport.schema.json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			all := schemas()
+			names := slices.Sorted(maps.Keys(all))
+			if len(args) == 0 {
+				for _, n := range names {
+					a.say("%s", n)
+				}
+				return nil
+			}
+			s, ok := all[strings.TrimSuffix(args[0], schemaSuffix)]
+			if !ok {
+				return &sallyport.Error{Op: "schema", Code: sallyport.CodeNotFound, Subject: args[0], Message: "expected one of: " + strings.Join(names, ", ")}
+			}
+			_, err := a.Stdout.Write(s)
+			return err
+		},
+	}
+}
+
+const schemaSuffix = ".schema.json"
+
+// schemas are the files' and those of this package's outputs, by short name.
+func schemas() map[string][]byte {
+	out := map[string][]byte{
+		"ps":     manifest.SchemaOf("the document of ps --json", reflect.TypeFor[Attempts]()),
+		"doctor": manifest.SchemaOf("the document of doctor --json", reflect.TypeFor[Doctor]()),
+	}
+	for name, s := range manifest.Schemas() {
+		out[strings.TrimSuffix(name, schemaSuffix)] = s
+	}
+	return out
+}
+
+func (a *app) versionVerb() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Long: "Print the version of this program and of the Go that built it.",
+		Example: "  sallyport version",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			a.say("sallyport %s (%s, %s/%s)", a.version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}

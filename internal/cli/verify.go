@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/evidence"
+)
+
+// maxKeyBytes is far above any list of public keys.
+const maxKeyBytes = 1 << 20
+
+func (a *app) verifyVerb() *cobra.Command {
+	var keys []string
+	var commit, tree, base, attempt string
+	c := &cobra.Command{
+		Use:   "verify FILE --key PUB",
+		Short: "Verify signed evidence, offline",
+		Long: `Verify evidence against keys that you give, with --key or in the file named by SALLYPORT_KEY, and say in
+sentences what it proves, what is a mere claim and what was not checked. It needs no state, network or
+repository. With --commit and the like the evidence must be about exactly that. Exit codes: 0 verified,
+20 not, 2 something is missing.
+
+In embedded mode the submitter holds the key: evidence binds the agent, not the submitter.`,
+		Example: "  sallyport keys > key.pem\n  sallyport verify evidence.json --key key.pem --commit $(git rev-parse sallyport/fix-12)",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			want := evidence.Expect{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), Base: sallyport.ObjectID(base), Attempt: sallyport.AttemptID(attempt)}
+			return a.verify(args[0], keys, want)
+		},
+	}
+	s := c.Flags()
+	s.StringArrayVar(&keys, "key", nil, "a `FILE` of public keys, as `sallyport keys` prints; repeat for more")
+	s.StringVar(&commit, "commit", "", "the evidence must be about this commit `ID`")
+	s.StringVar(&tree, "tree", "", "the evidence must be about this tree `ID`")
+	s.StringVar(&base, "base", "", "the evidence must start from this commit `ID`")
+	s.StringVar(&attempt, "attempt", "", "the evidence must be about this attempt `ID`")
+	return c
+}
+
+func (a *app) verify(file string, keys []string, want evidence.Expect) error {
+	if err := checkExpect(want); err != nil {
+		return err
+	}
+	trusted, err := a.publicKeys(keys)
+	if err != nil {
+		return err
+	}
+	data, err := a.readFile(file, evidence.MaxEnvelopeBytes)
+	if err != nil {
+		return err
+	}
+	v, err := evidence.Verify(data, trusted, want)
+	if err != nil {
+		return &exitError{code: ExitRejected, err: err}
+	}
+	for _, s := range evidence.Summary(v) {
+		a.say("%s", s)
+	}
+	return nil
+}
+
+// checkExpect refuses what could match by being misread: an abbreviation, a ref name.
+func checkExpect(want evidence.Expect) error {
+	for _, f := range []struct {
+		flag string
+		id   sallyport.ObjectID
+	}{{"--commit", want.Commit}, {"--tree", want.Tree}, {"--base", want.Base}} {
+		if f.id != "" && f.id.Check() != nil {
+			return invalid("verify", f.flag, "expected a full object id of 40 or 64 lower-case hexadecimal characters", "git rev-parse REVISION gives it")
+		}
+	}
+	if want.Attempt == "" {
+		return nil
+	}
+	return sallyport.CheckID(sallyport.AttemptPrefix, string(want.Attempt))
+}
+
+// publicKeys reads the keys that the person chose to trust; there is no default.
+func (a *app) publicKeys(files []string) ([]evidence.PublicKey, error) {
+	if len(files) == 0 {
+		if file := a.getenv("SALLYPORT_KEY"); file != "" {
+			files = []string{file}
+		}
+	}
+	if len(files) == 0 {
+		return nil, invalid("verify", "--key", "expected a public key that you trust; one found beside the evidence would prove nothing",
+			"where the evidence was made: sallyport keys > key.pem; then: sallyport verify FILE --key key.pem")
+	}
+	var out []evidence.PublicKey
+	for _, f := range files {
+		data, err := a.readFile(f, maxKeyBytes)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(data), "PRIVATE KEY") {
+			return nil, invalid("verify", f, "expected public keys, found a private one", "sallyport keys > key.pem")
+		}
+		keys, err := evidence.ParsePublicKeys(data)
+		if err != nil {
+			return nil, &sallyport.Error{Op: "verify", Code: sallyport.CodeInvalid, Subject: f, Message: "expected a file of public keys", Hint: "sallyport keys > key.pem", Err: err}
+		}
+		out = append(out, keys...)
+	}
+	return out, nil
+}

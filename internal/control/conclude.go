@@ -1,0 +1,264 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/evidence"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/screen"
+)
+
+// Version is Sallyport's own, in evidence.
+const Version = "0.1.0"
+
+// conclude signs what was observed, decides, and publishes what is accepted.
+func (d *driver) conclude(ctx context.Context) error {
+	at, err := d.attempt(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.stage(ctx, sallyport.AttemptDeciding); err != nil {
+		return err
+	}
+	decision, why := decide(verdict{Changes: len(at.Imported.Changes), Findings: at.Report.Findings, Checks: at.Report.Checks, AtBest: d.m.AtBest, Approve: d.m.Publish.Approve})
+	commit, err := d.sign(ctx, at, decision, why)
+	if err != nil {
+		return err
+	}
+	if err := d.destroyAll(ctx); err != nil {
+		return err
+	}
+	records := []journal.Record{{Type: lifecycle.AttemptDecided, Data: lifecycle.Decided{Decision: decision, Reason: why, Seconds: time.Since(d.stageBegan).Seconds()}}}
+	publishing := decision == sallyport.DecisionAccepted && d.m.Publish.To == "branch"
+	if publishing {
+		p, err := d.c.publication(ctx, d.m, d.id, commit)
+		if err != nil {
+			return err
+		}
+		// One transaction: there is no moment at which it is accepted and nobody would publish it.
+		records = append(records, journal.Record{Type: lifecycle.PublicationIntended, Data: p})
+	}
+	if err := d.record(ctx, records...); err != nil {
+		return err
+	}
+	_ = os.RemoveAll(filepath.Join(d.c.attemptFolder(d.id), "layers"))
+	if !publishing {
+		return nil
+	}
+	l := d.current()
+	return d.c.finishPublication(ctx, &l, d.repo, d.store, d.id)
+}
+
+// sign builds the evidence over digests that Mission Control holds itself, and makes it durable before the
+// journal says so. A repeat after a crash signs again; the journal's last word counts.
+func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallyport.Decision, why sallyport.Reason) (sallyport.ObjectID, error) {
+	commit, err := d.commit(ctx, at)
+	if err != nil {
+		return "", err
+	}
+	signer, err := d.c.keys.Signer()
+	if err != nil {
+		return "", err
+	}
+	p, err := d.predicate(ctx, at, signer)
+	if err != nil {
+		return "", err
+	}
+	p.Result.Commit = commit
+	p.NotChecked = notChecked(at.Report, d.m)
+	p.Decision = evidence.Decision{Decision: decision, Code: why.Code, Message: why.Message}
+	envelope, digest, err := evidence.Seal(ctx, signer, evidence.New(p))
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(d.c.attemptFolder(d.id), "evidence.json")
+	if err := writeDurable(path, envelope); err != nil {
+		return "", err
+	}
+	return commit, d.record(ctx, journal.Record{Type: lifecycle.AttemptSigned, Data: lifecycle.Signed{Path: path, Digest: digest, KeyID: signer.KeyID(), Commit: commit, NotChecked: p.NotChecked}},
+		journal.Record{Type: lifecycle.Checkpoint, Data: p.Journal})
+}
+
+func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evidence.Signer) (evidence.Predicate, error) {
+	p := evidence.FromReport(at.Report)
+	sum, err := d.store.TreeSum(ctx, at.Imported.Tree)
+	if err != nil {
+		return p, err
+	}
+	seq, hash, err := d.c.journal.Head(ctx)
+	if err != nil {
+		return p, err
+	}
+	origin := d.c.origin()
+	note, err := evidence.SignCheckpoint(ctx, signer, origin, seq, hash)
+	if err != nil {
+		return p, err
+	}
+	earlier, err := d.earlier(ctx)
+	if err != nil {
+		return p, err
+	}
+	now := evidence.Time(time.Now())
+	p.Attempt.Nonce = d.nonce()
+	p.Base = evidence.Base{Ref: d.m.BaseRef, Commit: d.m.Base, Tree: d.m.BaseTree, StartTree: at.StartTree}
+	p.Result.Tree, p.Result.TreeSHA256 = at.Imported.Tree, sum
+	p.Policy = evidence.Policy{Kind: d.m.Policy.Kind, Ref: d.m.Policy.Ref, Commit: d.m.Policy.Commit, Digest: d.m.Policy.Digest}
+	p.Attempts = earlier
+	p.Journal = evidence.JournalRef{Origin: origin, Seq: seq, Hash: hash, Note: note}
+	p.Provider, p.Host = d.provider.Name(), hostOf()
+	began, err := time.Parse(time.RFC3339, at.Report.Created)
+	if err != nil {
+		return p, &sallyport.Error{Op: "sign", Code: sallyport.CodeCorrupt, Subject: at.Report.Created, Err: err}
+	}
+	p.Started, p.Ended, p.Signed = evidence.Time(began), now, now
+	p.By = evidence.By{Version: Version, Independence: evidence.IndependenceEmbedded}
+	p.Claims.Agent, p.Claims.Command, p.Claims.Messages = d.m.Agent.Name, d.m.Agent.Command, at.Imported.Commits
+	return p, nil
+}
+
+func (c *Control) origin() string { return "sallyport.dev/journal/" + string(c.factory) }
+
+// nonce is this Attempt's: a statement about another never matches it.
+func (d *driver) nonce() string {
+	return sallyport.Sum([]byte("sallyport.dev/nonce/v1\x00" + string(d.id) + "\x00" + string(d.digest))).Hex()
+}
+
+func (d *driver) earlier(ctx context.Context) ([]evidence.Earlier, error) {
+	all, err := d.c.journal.OfWorkOrder(ctx, d.m.WorkOrder)
+	if err != nil {
+		return nil, err
+	}
+	var list []evidence.Earlier
+	for _, a := range all {
+		if a.Report.Attempt == d.id {
+			break
+		}
+		list = append(list, evidence.Earlier{ID: a.Report.Attempt, Number: a.Report.Number, State: a.Report.State, Decision: a.Report.Decision, Evidence: a.Report.EvidenceDigest})
+	}
+	return list, nil
+}
+
+func hostOf() evidence.Host {
+	var h evidence.Host
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		h.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		h.BootSHA256 = sallyport.Sum([]byte(strings.TrimSpace(string(b))))
+	}
+	return h
+}
+
+// notChecked says what a reader might take for checked and was not.
+func notChecked(r sallyport.Report, m sallyport.Manifest) []string {
+	var out []string
+	if len(m.Checks) == 0 {
+		out = append(out, "no check is defined: whether the change works was not checked")
+	}
+	for _, k := range r.Checks {
+		switch {
+		case k.Status == sallyport.CheckNotRun:
+			out = append(out, fmt.Sprintf("check %q was not run: the change touches nothing it is for", k.Name))
+		case len(k.Controls) == 0:
+			out = append(out, fmt.Sprintf("check %q has no control: nothing shows that it can fail on this change", k.Name))
+		}
+	}
+	for _, l := range r.Layers {
+		if l.Status != sallyport.LayerHeld {
+			out = append(out, fmt.Sprintf("layer %s was %s", l.Layer, l.Status))
+		}
+	}
+	return append(out, "the meaning of the change: a person reads it")
+}
+
+// commit is the one commit that an accepted change is: on the base, by the submitter, with Sallyport's word
+// in trailers and the agent's own words quoted as claims. The same Attempt always gives the same commit.
+func (d *driver) commit(ctx context.Context, at journal.Attempt) (sallyport.ObjectID, error) {
+	if len(at.Imported.Changes) == 0 {
+		return "", nil
+	}
+	name, email := d.repo.Identity(ctx)
+	when, err := time.Parse(time.RFC3339, at.Report.Created)
+	if err != nil {
+		return "", &sallyport.Error{Op: "write commit", Code: sallyport.CodeCorrupt, Subject: at.Report.Created, Err: err}
+	}
+	return d.store.Commit(ctx, change.CommitOptions{Tree: at.Imported.Tree, Parent: d.m.Base, AuthorName: name, AuthorEmail: email, When: when, Message: message(d.m, at)})
+}
+
+func message(m sallyport.Manifest, at journal.Attempt) string {
+	subject, rest, _ := strings.Cut(strings.TrimSpace(m.Task), "\n")
+	if subject == "" {
+		subject = m.Name
+	}
+	var b strings.Builder
+	b.WriteString(screen.Fit(screen.Line(subject), 72) + "\n")
+	if rest = strings.TrimSpace(rest); rest != "" {
+		b.WriteString("\n" + screen.Text([]byte(rest)) + "\n")
+	}
+	if len(at.Imported.Commits) > 0 {
+		b.WriteString("\nThe agent's own words (claims, not checked):\n\n")
+		for _, c := range at.Imported.Commits {
+			for _, l := range strings.Split(strings.TrimSpace(c), "\n") {
+				b.WriteString("> " + l + "\n")
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\nWorkOrder: %s\nAttempt: %s\nManifest: %s\n", at.Report.WorkOrder, at.Report.Attempt, at.Report.Manifest)
+	return b.String()
+}
+
+// branchOf is the one branch of a WorkOrder.
+func branchOf(m sallyport.Manifest) string { return "refs/heads/sallyport/" + m.Name }
+
+// publication is the intent to move the WorkOrder's branch to commit: from the last tip that we wrote, or
+// from nothing.
+func (c *Control) publication(ctx context.Context, m sallyport.Manifest, id sallyport.AttemptID, commit sallyport.ObjectID) (lifecycle.Publication, error) {
+	all, err := c.journal.OfWorkOrder(ctx, m.WorkOrder)
+	if err != nil {
+		return lifecycle.Publication{}, err
+	}
+	var expect sallyport.ObjectID
+	for _, a := range all {
+		if a.Published && a.Report.Attempt != id {
+			expect = a.Report.Commit
+		}
+	}
+	return lifecycle.Publication{Target: "branch", Branch: branchOf(m), Commit: commit, Expect: expect}, nil
+}
+
+// finishPublication carries out an intent: one ref, by compare-and-swap, never over a tip that we did not
+// write. A crash before leaves the intent, after it a ref that already is what was intended; either way the
+// repeat converges. Somebody else's tip is recorded as refused and is no error: the change is good, the
+// branch was not free.
+func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, repo *change.Repo, store *change.Store, id sallyport.AttemptID) error {
+	at, err := c.journal.Attempt(ctx, id)
+	if err != nil || !at.Publishing {
+		return err
+	}
+	p := *at.Publication
+	record := journal.Record{Type: lifecycle.PublicationDone, Attempt: id, Data: p}
+	if err := store.Publish(ctx, repo, p.Branch, p.Commit, p.Expect); err != nil {
+		if sallyport.CodeOf(err) != sallyport.CodeConflict {
+			return err
+		}
+		why := reasonOf(err)
+		why.Code, why.Message = "branch-taken", "accepted, but not published: "+why.Message
+		if why.Hint == "" {
+			why.Hint = "move or delete that branch, then `sallyport publish " + string(id) + "`"
+		}
+		record = journal.Record{Type: lifecycle.PublicationRefused, Attempt: id, Data: why}
+	}
+	_, err = c.journal.Append(ctx, lease, record)
+	return err
+}

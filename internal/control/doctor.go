@@ -1,0 +1,143 @@
+package control
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/manifest"
+)
+
+// Doctor is what this host can enforce, as a sandbox of it would report, and what would make it better.
+type Doctor struct {
+	OK     bool                    `json:"ok"` // every layer that is required by default holds
+	Layers []sallyport.LayerReport `json:"layers"`
+	Facts  []Fact                  `json:"facts"`
+	Fixes  []Fix                   `json:"fixes"`
+}
+
+// Fact is one thing about this host.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	OK    bool   `json:"ok"`
+}
+
+// Fix is a command for a person to look at and run.
+type Fix struct {
+	Why     string `json:"why"`
+	Command string `json:"command"`
+}
+
+// Doctor makes a sandbox, asks its probes, and removes it.
+func (c *Control) Doctor(ctx context.Context) (Doctor, error) {
+	d := Doctor{OK: true, Layers: []sallyport.LayerReport{}, Facts: c.facts(), Fixes: []Fix{}}
+	p, err := c.provider("local")
+	if err != nil {
+		return d, err
+	}
+	caps, err := p.Describe(ctx)
+	if err != nil {
+		d.OK = false
+		d.Facts = append(d.Facts, Fact{"sandbox", err.Error(), false})
+		d.Fixes = append(d.Fixes, namespaceFixes()...)
+		return d, nil
+	}
+	d.Layers = caps.Layers
+	for _, l := range caps.Layers {
+		for _, r := range sallyport.RequiredLayers() {
+			if l.Layer == r && l.Status != sallyport.LayerHeld && l.Status != sallyport.LayerWatched {
+				d.OK = false
+			}
+		}
+		if l.Fix != "" && l.Status != sallyport.LayerHeld {
+			d.Fixes = append(d.Fixes, Fix{Why: "layer " + string(l.Layer) + " is " + string(l.Status), Command: l.Fix})
+		}
+	}
+	for _, n := range caps.Notes {
+		d.Facts = append(d.Facts, Fact{"provider", n, true})
+	}
+	d.Facts = append(d.Facts, Fact{"exit status reported by", caps.StatusBy, caps.StatusBy == "keeper"})
+	return d, nil
+}
+
+func (c *Control) facts() []Fact {
+	f := []Fact{{"state folder", c.cfg.State, true}, {"factory", string(c.factory), true}, {"separation", "none (Mission Control, approver and publisher are one user)", true}}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		f = append(f, Fact{"kernel", unix.ByteSliceToString(u.Release[:]) + " " + runtime.GOARCH, true})
+	}
+	if out, err := exec.Command("git", "--version").Output(); err == nil {
+		f = append(f, Fact{"git", strings.TrimSpace(strings.TrimPrefix(string(out), "git version ")), true})
+	} else {
+		f = append(f, Fact{"git", "not found", false})
+	}
+	if exe, err := os.Executable(); err == nil {
+		f = append(f, Fact{"sallyport", Version + " sha256:" + hashFile(exe), true})
+	}
+	return f
+}
+
+// namespaceFixes are what usually stands in the way of a user namespace.
+func namespaceFixes() []Fix {
+	var fixes []Fix
+	read := func(p string) string { b, _ := os.ReadFile(p); return strings.TrimSpace(string(b)) }
+	if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+		fixes = append(fixes, Fix{"AppArmor keeps ordinary users from making user namespaces", `printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile sallyport-keeper /**/sallyport-keeper flags=(unconfined) { userns, }\n' | sudo tee /etc/apparmor.d/sallyport-keeper && sudo apparmor_parser -r /etc/apparmor.d/sallyport-keeper`})
+	}
+	if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
+		fixes = append(fixes, Fix{"user namespaces are switched off for ordinary users", "sudo sysctl -w kernel.unprivileged_userns_clone=1"})
+	}
+	if read("/proc/sys/user/max_user_namespaces") == "0" {
+		fixes = append(fixes, Fix{"no user namespace may be made", "sudo sysctl -w user.max_user_namespaces=10000"})
+	}
+	return fixes
+}
+
+// Trust is what a repository asks of the host, and whether that was granted.
+type Trust struct {
+	Repository string           `json:"repository"`
+	Asks       []manifest.Ask   `json:"asks"`
+	Granted    bool             `json:"granted"`
+	Digest     sallyport.Digest `json:"digest"`
+
+	policy *manifest.Repository
+}
+
+// TrustAsks reads what the repository at dir asks for.
+func (c *Control) TrustAsks(ctx context.Context, dir string) (Trust, error) {
+	repo, err := change.Open(ctx, dir)
+	if err != nil {
+		return Trust{}, err
+	}
+	t := Trust{Repository: repo.Top, Asks: []manifest.Ask{}}
+	if t.policy, _, err = c.policy(ctx, repo, func(string) {}); err != nil || t.policy == nil {
+		return t, err
+	}
+	t.Asks, t.Digest = manifest.Asks(*t.policy), manifest.AsksDigest(*t.policy)
+	g, err := grants()
+	if err != nil {
+		return t, err
+	}
+	t.Granted, err = g.Granted(t.Repository, t.Digest)
+	return t, err
+}
+
+// Grant records a person's yes for exactly what t shows.
+func (c *Control) Grant(_ context.Context, t Trust) error {
+	if t.policy == nil || len(t.Asks) == 0 {
+		return nil
+	}
+	g, err := grants()
+	if err != nil {
+		return err
+	}
+	return g.Grant(t.Repository, *t.policy, time.Now())
+}

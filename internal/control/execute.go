@@ -1,0 +1,439 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/agent"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/gateway"
+	"sallyport.dev/sallyport/internal/id"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/screen"
+)
+
+// LogAgent names the agent's output in an Attempt's folder.
+const LogAgent = "agent"
+
+// execute has the agent run and its result in quarantine when it returns: whichever part of that an earlier
+// driver has left to do.
+func (d *driver) execute(ctx context.Context) error {
+	at, err := d.attempt(ctx)
+	if err != nil || at.Report.Bundle != "" {
+		return err
+	}
+	if err := d.stage(ctx, sallyport.AttemptPreparing); err != nil {
+		return err
+	}
+	f, rid, err := d.executor(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer d.baseChecks(ctx)()
+	w, done, err := d.connect(ctx, f, rid)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := d.begin(ctx, f, w); err != nil {
+		return err
+	}
+	exit, err := d.follow(ctx, f, w)
+	if err != nil {
+		return err
+	}
+	return d.collect(ctx, f, rid, w, exit)
+}
+
+// executor is the sandbox that runs the agent: the one an earlier driver intended, or a new one.
+func (d *driver) executor(ctx context.Context, at journal.Attempt) (frozen, sallyport.ResourceID, error) {
+	allocations, err := d.c.journal.Allocations(ctx, d.id)
+	if err != nil {
+		return frozen{}, "", err
+	}
+	for _, al := range allocations {
+		if al.Purpose != sallyport.PurposeExecute {
+			continue
+		}
+		if al.State == sallyport.SandboxTerminated {
+			return frozen{}, "", because("sandbox-lost", fmt.Sprintf("`sallyport retry %s` starts a new Attempt", d.id), "the sandbox is gone and its result was not collected: %s", al.Reason.Message)
+		}
+		f, err := d.thaw(al.ID)
+		if err != nil {
+			return f, "", err
+		}
+		if al.State != sallyport.SandboxProvisioning {
+			return f, al.Resource, nil
+		}
+		rid, err := d.make(ctx, f)
+		return f, rid, err
+	}
+	f, err := d.intendExecutor(ctx, at)
+	if err != nil {
+		return f, "", err
+	}
+	if d.isCancelled() {
+		return f, "", errCancelled
+	}
+	rid, err := d.make(ctx, f)
+	return f, rid, err
+}
+
+func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (frozen, error) {
+	limits := d.m.Limits
+	left, err := d.remaining(ctx)
+	if err != nil {
+		return frozen{}, err
+	}
+	limits.Time = left
+	ws, err := d.workspace(ctx, at.StartTree)
+	if err != nil {
+		return frozen{}, err
+	}
+	ws.Collect = true
+	task := agent.Task{Text: d.m.Task}
+	var files []provider.File
+	if at.Feedback != "" {
+		task.Feedback = provider.FilesFolder + "/feedback.md"
+		files = append(files, provider.File{Name: "feedback.md", Data: []byte(at.Feedback)})
+	}
+	var placeholders []string
+	if d.m.Agent.Endpoint != nil {
+		raw, err := id.Secret()
+		if err != nil {
+			return frozen{}, err
+		}
+		task.Placeholder = "sallyport-placeholder-" + raw
+	}
+	started, err := agent.Build(d.m.Agent, task)
+	if err != nil {
+		return frozen{}, err
+	}
+	for k, v := range started.Env {
+		if task.Placeholder != "" && strings.Contains(v, task.Placeholder) {
+			placeholders = append(placeholders, k)
+		}
+	}
+	for path, data := range started.Files {
+		files = append(files, provider.File{Name: strings.TrimPrefix(path, provider.FilesFolder+"/"), Data: data})
+	}
+	env := d.environment(started.Env)
+	if d.m.Terminal {
+		env["TERM"] = "xterm-256color"
+	}
+	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Home: d.m.Home, Limits: limits,
+		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
+	if d.m.Agent.Endpoint != nil {
+		spec.EgressPort = d.m.Agent.Endpoint.Listen
+	}
+	return d.intend(ctx, spec, d.m.Agent.Name, task.Placeholder)
+}
+
+// workspace is the base with the private gitdir, and the start tree over it where that differs.
+func (d *driver) workspace(ctx context.Context, tree sallyport.ObjectID) (provider.Workspace, error) {
+	co, err := d.checkout(ctx)
+	if err != nil {
+		return provider.Workspace{}, err
+	}
+	ws := provider.Workspace{Path: d.m.Repository, Layers: []string{co.Files}, GitDir: co.GitDir, Base: string(d.m.Base)}
+	if tree == d.m.BaseTree {
+		return ws, nil
+	}
+	layer, err := d.layer(ctx, tree)
+	if err != nil {
+		return ws, err
+	}
+	ws.Layers = []string{layer, co.Files}
+	return ws, nil
+}
+
+func (d *driver) checkout(ctx context.Context) (change.Checkout, error) {
+	name := d.m.Agent.Name
+	if name == "" {
+		name = "agent"
+	}
+	co, err := d.store.Checkout(ctx, change.CheckoutOptions{Commit: d.m.Base, Tree: d.m.BaseTree, BaseRef: d.m.BaseRef, Branch: "sallyport/" + d.m.Name, History: d.m.History, Identity: name})
+	if err != nil {
+		return co, err
+	}
+	// In use until this driver ends: nothing in use is evicted.
+	d.keep(co.Release)
+	return co, nil
+}
+
+func (d *driver) keep(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.releases = append(d.releases, f)
+}
+
+// layer is the difference of tree to the base as an overlay layer, made once per Attempt.
+func (d *driver) layer(ctx context.Context, tree sallyport.ObjectID) (string, error) {
+	d.layers.Lock()
+	defer d.layers.Unlock()
+	dir := filepath.Join(d.c.attemptFolder(d.id), "layers", string(tree))
+	if _, err := os.Lstat(dir); err == nil {
+		return dir, nil
+	}
+	tmp := dir + ".tmp"
+	if err := os.RemoveAll(tmp); err != nil {
+		return "", stateError(tmp, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return "", stateError(dir, err)
+	}
+	if err := d.store.Layer(ctx, d.m.BaseTree, tree, tmp); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(tmp, dir)
+}
+
+// begin records the containment receipt and starts the command; credentials become live just before.
+func (d *driver) begin(ctx context.Context, f frozen, w provider.Wire) error {
+	al, err := d.allocation(ctx, f.Spec.Allocation)
+	if err != nil {
+		return err
+	}
+	if al.State == sallyport.SandboxProvisioning {
+		layers, err := w.Layers(ctx)
+		if err != nil {
+			return err
+		}
+		if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptLayers, Data: lifecycle.Layers{Layers: layers}},
+			journal.Record{Type: lifecycle.AllocationReady, Allocation: al.ID}); err != nil {
+			return err
+		}
+	}
+	if err := d.openGateway(ctx, f, w); err != nil {
+		return err
+	}
+	if al.State == sallyport.SandboxProvisioning || al.State == sallyport.SandboxReady {
+		if err := d.stage(ctx, sallyport.AttemptRunning); err != nil {
+			return err
+		}
+		if err := d.record(ctx, journal.Record{Type: lifecycle.AllocationRunning, Allocation: al.ID}); err != nil {
+			return err
+		}
+	} else if err := d.stage(ctx, sallyport.AttemptRunning); err != nil {
+		return err
+	}
+	// Start is remembered by the sandbox: a later driver that repeats it starts nothing twice.
+	return w.Start(ctx)
+}
+
+func (d *driver) allocation(ctx context.Context, a sallyport.AllocationID) (journal.Allocation, error) {
+	all, err := d.c.journal.Allocations(ctx, d.id)
+	if err != nil {
+		return journal.Allocation{}, err
+	}
+	for _, al := range all {
+		if al.ID == a {
+			return al, nil
+		}
+	}
+	return journal.Allocation{}, &sallyport.Error{Op: "read journal", Code: sallyport.CodeNotFound, Subject: string(a)}
+}
+
+// openGateway serves the agent's model endpoint on the listening socket that its sandbox handed out.
+func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) error {
+	e := d.m.Agent.Endpoint
+	if e == nil {
+		return nil
+	}
+	file, err := w.Egress(ctx)
+	if err != nil {
+		return err
+	}
+	ln, err := gateway.Listener(file, e.Listen)
+	if err != nil {
+		return err
+	}
+	s, err := gateway.Serve(ctx, ln, gateway.Config{Endpoint: *e, Placeholder: f.Placeholder, Credential: gateway.FromEnv(e.CredentialEnv, os.Getenv)})
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.gateway = s
+	d.mu.Unlock()
+	return nil
+}
+
+// closeGateway ends the credentials; it comes before anything else at an agent's end.
+func (d *driver) closeGateway(ctx context.Context) error {
+	d.mu.Lock()
+	s := d.gateway
+	d.gateway = nil
+	d.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.Close()
+	n := s.Counters()
+	if n.Requests+n.Refused == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("model API: %d requests, %d refused, %d bytes up, %d bytes down", n.Requests, n.Refused, n.BytesUp, n.BytesDown)
+	for _, r := range n.Refusals {
+		text += "; refused: " + r.Reason
+	}
+	return d.notice(ctx, "%s", screen.Line(text))
+}
+
+// follow copies the agent's output and waits for its end. A cut wire is opened again: nothing is lost, since
+// the output is read by offset and the end is recorded outside.
+func (d *driver) follow(ctx context.Context, f frozen, w provider.Wire) (provider.Exit, error) {
+	stop := d.serveTerminal(ctx, f, w)
+	defer stop()
+	copied := make(chan error, 1)
+	go func() { copied <- d.copyOutput(ctx, w, LogAgent) }()
+	exits := make(chan provider.Exit, 1)
+	failed := make(chan error, 1)
+	go func() {
+		e, err := w.Wait(ctx)
+		if err != nil {
+			failed <- err
+			return
+		}
+		exits <- e
+	}()
+	cancelled := d.cancelled
+	for {
+		select {
+		case <-cancelled:
+			cancelled = nil
+			if err := d.closeGateway(ctx); err != nil {
+				return provider.Exit{}, err
+			}
+			go func() { _ = w.Stop(ctx, "cancelled") }()
+		case err := <-failed:
+			return provider.Exit{}, err
+		case e := <-exits:
+			if err := d.closeGateway(ctx); err != nil {
+				return e, err
+			}
+			return e, <-copied
+		}
+	}
+}
+
+// secrets are what must never reach a log: the real credential, and nothing else that we know.
+func (d *driver) secrets() map[string][]byte {
+	known := map[string][]byte{}
+	if e := d.m.Agent.Endpoint; e != nil {
+		if v := os.Getenv(e.CredentialEnv); len(v) >= 8 {
+			known[e.CredentialEnv] = []byte(v)
+		}
+	}
+	return known
+}
+
+// copyOutput writes a command's output, redacted, to the Attempt's folder, from its start: a later driver
+// writes the same bytes again.
+func (d *driver) copyOutput(ctx context.Context, w provider.Wire, name string) error {
+	file, err := os.OpenFile(d.logPath(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return stateError(d.logPath(name), err)
+	}
+	defer file.Close()
+	r, err := screen.NewRedactor(d.secrets())
+	if err != nil {
+		return err
+	}
+	out := r.Writer(file)
+	_, err = w.Output(ctx, 0, out)
+	return errors.Join(err, out.Close())
+}
+
+// collect brings the change into quarantine and ends the sandbox. The order is the promise: file durable,
+// folder durable, journal durable, and only then anything is torn down.
+func (d *driver) collect(ctx context.Context, f frozen, rid sallyport.ResourceID, w provider.Wire, exit provider.Exit) error {
+	a := f.Spec.Allocation
+	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptAgent, Data: agentResult(exit, d.isCancelled())}); err != nil {
+		return err
+	}
+	if err := d.stage(ctx, sallyport.AttemptCollecting); err != nil {
+		return err
+	}
+	if exit.Started {
+		digest, n, err := d.quarantine(ctx, w)
+		if err != nil {
+			return err
+		}
+		if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptBundle, Data: lifecycle.Bundle{Digest: digest, Bytes: n}},
+			journal.Record{Type: lifecycle.AllocationResult, Allocation: a}); err != nil {
+			return err
+		}
+	}
+	if err := d.destroy(ctx, a, rid, "the result is in quarantine"); err != nil {
+		return err
+	}
+	if !exit.Started {
+		if d.isCancelled() {
+			return errCancelled
+		}
+		return because("agent-not-started", "see `sallyport doctor`, or give the folder under tools:", "the agent could not be started: %s", screen.Line(exit.Message))
+	}
+	return nil
+}
+
+func agentResult(e provider.Exit, cancelled bool) sallyport.AgentResult {
+	r := sallyport.AgentResult{Exit: e.Code, Signal: e.Signal, Ended: e.Cause, By: e.By, Output: e.Output, Dropped: e.Dropped}
+	if cancelled && e.Cause == "stopped" {
+		r.Ended = "cancelled"
+	}
+	return r
+}
+
+// quarantine receives the change stream under a name that is its digest.
+func (d *driver) quarantine(ctx context.Context, w provider.Wire) (sallyport.Digest, int64, error) {
+	dir := filepath.Dir(d.c.quarantinePath(sallyport.Sum(nil)))
+	tmp := filepath.Join(dir, string(d.id)+".tmp")
+	file, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return "", 0, stateError(tmp, err)
+	}
+	defer file.Close()
+	if err := w.Collect(ctx, file); err != nil {
+		return "", 0, err
+	}
+	if err := file.Sync(); err != nil {
+		return "", 0, stateError(tmp, err)
+	}
+	digest, n, err := sumFile(file)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := os.Rename(tmp, d.c.quarantinePath(digest)); err != nil {
+		return "", 0, stateError(tmp, err)
+	}
+	return digest, n, syncFolder(dir)
+}
+
+// agentFailure says why an agent's end is a failed Attempt; nil for a good end.
+func agentFailure(r sallyport.AgentResult, id sallyport.AttemptID) error {
+	hint := fmt.Sprintf("`sallyport logs %s` shows what it said; `sallyport retry %s` goes on from what it left", id, id)
+	switch r.Ended {
+	case "exit":
+		if r.Exit == 0 {
+			return nil
+		}
+		return because("agent-failed", hint, "the agent ended with status %d", r.Exit)
+	case "cancelled":
+		return errCancelled
+	case "signal":
+		return because("agent-failed", hint, "the agent was ended by %s", r.Signal)
+	case "runtime", "memory", "disk":
+		return because("limit", "raise limits."+map[string]string{"runtime": "time", "memory": "memory", "disk": "disk"}[r.Ended]+", or give a smaller task; "+hint, "the agent met its %s limit", r.Ended)
+	case "lease":
+		return because("lease-expired", hint, "nobody drove the Attempt for %v, so its agent was stopped", sandboxTTL)
+	default:
+		return because("sandbox-lost", hint, "the sandbox was ended from outside (%s)", r.Ended)
+	}
+}

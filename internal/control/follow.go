@@ -1,0 +1,211 @@
+package control
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/journal"
+)
+
+// Observer hears what happens to an Attempt, in order, on one goroutine. Any field may be nil.
+type Observer struct {
+	Stage  func(at journal.Attempt)
+	Output func(p []byte) // the agent's: redacted, not neutralised
+	Check  func(r sallyport.CheckResult)
+	Notice func(line string)
+	Next   func(at journal.Attempt) // an automatic retry begins
+}
+
+// followPoll is how soon a follower sees a change. The journal is the truth, so a poll misses nothing.
+const followPoll = 40 * time.Millisecond
+
+// StartDriver starts a driver for an Attempt, in a session of its own: it outlives this process.
+func (c *Control) StartDriver(_ context.Context, id sallyport.AttemptID) error {
+	path := filepath.Join(c.attemptFolder(id), "driver.log")
+	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return stateError(path, err)
+	}
+	defer log.Close()
+	return c.cfg.Driver(id, log)
+}
+
+// Follow calls back until the Attempt and its automatic retries have ended, and returns the last one. It
+// drives nothing: ended or detached, the Attempt goes on. A dead driver is replaced.
+func (c *Control) Follow(ctx context.Context, id sallyport.AttemptID, on Observer) (journal.Attempt, error) {
+	f := follower{c: c, on: on}
+	defer f.close()
+	f.begin(id)
+	lastLook := time.Now()
+	for {
+		at, err := c.journal.Attempt(ctx, f.id)
+		if err != nil {
+			return at, err
+		}
+		f.show(at)
+		if at.Report.State.Ended() && !at.Publishing {
+			next, err := c.successor(ctx, at)
+			if err != nil || next == "" {
+				return at, err
+			}
+			f.begin(next)
+			if on.Next != nil {
+				if n, err := c.journal.Attempt(ctx, next); err == nil {
+					on.Next(n)
+				}
+			}
+			continue
+		}
+		if time.Since(lastLook) > 2*time.Second {
+			lastLook = time.Now()
+			if err := c.revive(ctx, at); err != nil {
+				return at, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return at, ctx.Err()
+		case <-time.After(followPoll):
+		}
+	}
+}
+
+// successor is the automatic retry of an ended Attempt; its driver makes it right after, so a rejected one
+// that still holds its lease is waited for.
+func (c *Control) successor(ctx context.Context, at journal.Attempt) (sallyport.AttemptID, error) {
+	for range 100 {
+		all, err := c.journal.OfWorkOrder(ctx, at.Report.WorkOrder)
+		if err != nil {
+			return "", err
+		}
+		released := false
+		for _, a := range all {
+			if a.Report.Previous == at.Report.Attempt {
+				return a.Report.Attempt, nil
+			}
+			released = released || a.Report.Attempt == at.Report.Attempt && a.Lease == nil
+		}
+		if released {
+			return "", nil
+		}
+		if at.Report.Decision != sallyport.DecisionRejected {
+			return "", nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(followPoll):
+		}
+	}
+	return "", nil
+}
+
+// revive starts a driver where the last one is proven dead.
+func (c *Control) revive(ctx context.Context, at journal.Attempt) error {
+	if (at.Report.State.Ended() && !at.Publishing) || (at.Lease != nil && !journal.DeadOnThisHost(at.Lease.Holder)) {
+		return nil
+	}
+	if at.Lease == nil && at.Report.State == sallyport.AttemptQueued {
+		created, err := time.Parse(time.RFC3339, at.Report.Created)
+		if err == nil && time.Since(created) < 5*time.Second {
+			return nil // its first driver is on its way
+		}
+	}
+	return c.StartDriver(ctx, at.Report.Attempt)
+}
+
+type follower struct {
+	c       *Control
+	on      Observer
+	id      sallyport.AttemptID
+	state   sallyport.AttemptState
+	checks  int
+	notices int
+	log     *os.File
+	offset  int64
+}
+
+func (f *follower) begin(id sallyport.AttemptID) {
+	f.close()
+	*f = follower{c: f.c, on: f.on, id: id}
+}
+
+func (f *follower) close() {
+	if f.log != nil {
+		f.log.Close()
+		f.log = nil
+	}
+}
+
+func (f *follower) show(at journal.Attempt) {
+	if f.on.Notice != nil {
+		for ; f.notices < len(at.Report.Notices); f.notices++ {
+			f.on.Notice(at.Report.Notices[f.notices])
+		}
+	}
+	f.copy()
+	if at.Report.State != f.state {
+		f.state = at.Report.State
+		if f.on.Stage != nil {
+			f.on.Stage(at)
+		}
+	}
+	if f.on.Check != nil {
+		for ; f.checks < len(at.Report.Checks); f.checks++ {
+			f.on.Check(at.Report.Checks[f.checks])
+		}
+	}
+}
+
+// copy sends what the agent has said since. A later driver writes the same bytes again from the start; a
+// file that is shorter than what was shown is waited for.
+func (f *follower) copy() {
+	if f.on.Output == nil {
+		return
+	}
+	path := filepath.Join(f.c.attemptFolder(f.id), LogAgent+".log")
+	if f.log == nil {
+		file, err := os.Open(path)
+		if err != nil {
+			return
+		}
+		f.log = file
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := f.log.ReadAt(buf, f.offset)
+		if n > 0 {
+			f.offset += int64(n)
+			f.on.Output(buf[:n])
+		}
+		if err != nil || n == 0 {
+			return
+		}
+	}
+}
+
+// Logs copies an Attempt's output to w: what there is, or with follow until it has ended.
+func (c *Control) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
+	at, err := c.Attempt(ctx, id)
+	if err != nil {
+		return err
+	}
+	if follow && !at.Report.State.Ended() {
+		_, err := c.Follow(ctx, at.Report.Attempt, Observer{Output: func(p []byte) { _, _ = w.Write(p) }})
+		return err
+	}
+	f, err := os.Open(filepath.Join(c.attemptFolder(at.Report.Attempt), LogAgent+".log"))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}

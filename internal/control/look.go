@@ -1,0 +1,65 @@
+package control
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/journal"
+)
+
+// DiffOptions narrow what Diff prints.
+type DiffOptions struct {
+	Stat     bool
+	NameOnly bool
+	Paths    []string
+}
+
+// imported opens what is needed to look at an Attempt's tree. CodeConflict: nothing was collected (yet).
+func (c *Control) imported(ctx context.Context, id string) (journal.Attempt, sallyport.Manifest, *change.Store, error) {
+	at, err := c.Attempt(ctx, id)
+	if err != nil {
+		return at, sallyport.Manifest{}, nil, err
+	}
+	if at.Imported == nil {
+		return at, sallyport.Manifest{}, nil, &sallyport.Error{Op: "look", Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt),
+			Message: "no result was collected; it is " + string(at.Report.State)}
+	}
+	m, err := c.manifest(at.Report.Manifest)
+	if err != nil {
+		return at, m, nil, err
+	}
+	repo, err := change.Open(ctx, m.Repository)
+	if err != nil {
+		return at, m, nil, err
+	}
+	s, err := c.store(ctx, repo)
+	return at, m, s, err
+}
+
+// Diff writes the change against the base, from our own repository with our own configuration. The bytes are
+// the agent's: neutralise before showing.
+func (c *Control) Diff(ctx context.Context, id string, o DiffOptions, w io.Writer) error {
+	at, m, s, err := c.imported(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.Patch(ctx, w, m.BaseTree, at.Imported.Tree, change.PatchOptions{Stat: o.Stat, NameOnly: o.NameOnly, Paths: o.Paths})
+}
+
+// Export writes the Attempt's whole tree as plain files into a folder that does not exist yet.
+func (c *Control) Export(ctx context.Context, id, dir string) error {
+	at, _, s, err := c.imported(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return &sallyport.Error{Op: "export", Code: sallyport.CodeConflict, Subject: dir, Message: "expected a folder that does not exist yet"}
+	}
+	return s.Export(ctx, at.Imported.Tree, dir)
+}
+
+// PublicKeys are what a verifier needs, as PEM.
+func (c *Control) PublicKeys() ([]byte, error) { return c.keys.Public() }

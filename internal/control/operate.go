@@ -1,0 +1,366 @@
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/evidence"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/reconcile"
+)
+
+// Reconcile looks at what the providers show and what the journal says, and adopts, destroys or reports. It
+// returns a line for each thing done, or with dryRun for each that would be. Repeat: converges.
+func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) {
+	world, err := c.world(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, a := range reconcile.Plan(world) {
+		line := a.String()
+		if !dryRun {
+			if err := c.act(ctx, a); err != nil {
+				line += ": " + err.Error()
+			}
+		}
+		lines = append(lines, line)
+	}
+	all, err := c.journal.Attempts(ctx, true)
+	if err != nil {
+		return lines, err
+	}
+	for _, at := range all {
+		if !at.Publishing || at.Lease != nil && !journal.DeadOnThisHost(at.Lease.Holder) {
+			continue
+		}
+		line := "finish the publication of " + string(at.Report.Attempt)
+		if !dryRun {
+			if _, err := c.Publish(ctx, string(at.Report.Attempt)); err != nil {
+				line += ": " + err.Error()
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+// world lists first and reads the journal after: since intents come before creates, everything listed is then
+// known.
+func (c *Control) world(ctx context.Context) (reconcile.World, error) {
+	var w reconcile.World
+	seen := map[sallyport.AttemptID]bool{}
+	named := map[sallyport.AllocationID]bool{}
+	for name, p := range c.providers {
+		list, err := p.List(ctx)
+		w.Listings = append(w.Listings, reconcile.Listing{Provider: name, Statuses: list, Err: err})
+		for _, s := range list {
+			named[s.Allocation] = true
+			seen[s.Attempt] = true
+		}
+	}
+	open, err := c.journal.OpenAllocations(ctx)
+	if err != nil {
+		return w, err
+	}
+	have := map[sallyport.AllocationID]bool{}
+	for _, al := range open {
+		w.Allocations = append(w.Allocations, allocationOf(al))
+		have[al.ID], seen[al.Attempt] = true, true
+	}
+	all, err := c.journal.Attempts(ctx, true)
+	if err != nil {
+		return w, err
+	}
+	for _, at := range all {
+		if at.Report.State.Ended() && !seen[at.Report.Attempt] {
+			continue
+		}
+		free := at.Lease == nil || journal.DeadOnThisHost(at.Lease.Holder)
+		w.Attempts = append(w.Attempts, reconcile.Attempt{ID: at.Report.Attempt, State: at.Report.State, Free: free})
+		allocations, err := c.journal.Allocations(ctx, at.Report.Attempt)
+		if err != nil {
+			return w, err
+		}
+		for _, al := range allocations {
+			if named[al.ID] && !have[al.ID] {
+				w.Allocations = append(w.Allocations, allocationOf(al))
+			}
+		}
+	}
+	return w, nil
+}
+
+func allocationOf(al journal.Allocation) lifecycle.Allocation {
+	return lifecycle.Allocation{ID: al.ID, Attempt: al.Attempt, Purpose: al.Purpose, Label: al.Label, Provider: al.Provider, Spec: al.Spec, Resource: al.Resource, State: al.State, Reason: al.Reason}
+}
+
+// act carries out one action. Destructive ones hold the Attempt's lease, so that no driver works beside them.
+func (c *Control) act(ctx context.Context, a reconcile.Action) error {
+	switch a := a.(type) {
+	case reconcile.Adopt:
+		return c.StartDriver(ctx, a.Attempt)
+	case reconcile.MarkOrphaned:
+		return c.underLease(ctx, a.Attempt, func(d *driver) error {
+			var records []journal.Record
+			if al, err := d.allocation(ctx, a.Allocation); err == nil && al.Resource == "" {
+				records = append(records, journal.Record{Type: lifecycle.AllocationBound, Allocation: a.Allocation, Data: lifecycle.Bound{Resource: a.Resource}})
+			}
+			return d.record(ctx, append(records, journal.Record{Type: lifecycle.AllocationOrphaned, Allocation: a.Allocation, Data: a.Why})...)
+		})
+	case reconcile.Destroy:
+		return c.destroyStray(ctx, a)
+	case reconcile.Lookup:
+		return c.lookup(ctx, a)
+	}
+	return nil
+}
+
+func (c *Control) destroyStray(ctx context.Context, a reconcile.Destroy) error {
+	p, err := c.provider(a.Provider)
+	if err != nil {
+		return err
+	}
+	if _, err := c.journal.Attempt(ctx, a.Attempt); sallyport.CodeOf(err) == sallyport.CodeNotFound {
+		// It bears our mark and the journal knows nothing of it: nobody has authority over it.
+		return p.Destroy(ctx, a.Resource)
+	}
+	return c.underLease(ctx, a.Attempt, func(d *driver) error {
+		d.provider = p
+		al, err := d.allocation(ctx, a.Allocation)
+		if err != nil {
+			return p.Destroy(ctx, a.Resource)
+		}
+		if al.State == sallyport.SandboxTerminated {
+			return p.Destroy(ctx, a.Resource)
+		}
+		return d.finishDestroy(ctx, al.ID, a.Resource)
+	})
+}
+
+// lookup concludes only from the provider's own word.
+func (c *Control) lookup(ctx context.Context, a reconcile.Lookup) error {
+	p, err := c.provider(a.Provider)
+	if err != nil || a.Resource == "" {
+		return err
+	}
+	_, err = p.Lookup(ctx, a.Resource)
+	if sallyport.CodeOf(err) != sallyport.CodeNotFound {
+		return err
+	}
+	return c.underLease(ctx, a.Attempt, func(d *driver) error {
+		return d.record(ctx, journal.Record{Type: lifecycle.AllocationFailed, Allocation: a.Allocation, Data: sallyport.Reason{Code: "vanished", Message: "it was ended from outside"}},
+			journal.Record{Type: lifecycle.AllocationTerminated, Allocation: a.Allocation, Data: sallyport.Reason{Code: "gone", Message: "the provider shows nothing"}})
+	})
+}
+
+// underLease does one thing as an Attempt's holder.
+func (c *Control) underLease(ctx context.Context, id sallyport.AttemptID, do func(d *driver) error) error {
+	holder, err := journal.SelfHolder()
+	if err != nil {
+		return err
+	}
+	lease, err := c.journal.Acquire(ctx, id, holder, leaseTTL, journal.DeadOnThisHost)
+	if err != nil {
+		return err
+	}
+	d := &driver{c: c, id: id, lease: lease, wires: map[provider.Wire]struct{}{}, cancelled: make(chan struct{})}
+	defer func() { _ = c.journal.Release(context.WithoutCancel(ctx), lease) }()
+	return do(d)
+}
+
+// Fsck judges the state folder: the journal's chain and projections, every signed checkpoint against it, the
+// bytes in quarantine, manifests and evidence against their digests, and that no sandbox is without
+// authority. The lines say what was looked at; the error, if any, is the first fault.
+func (c *Control) Fsck(ctx context.Context) ([]string, error) {
+	var lines []string
+	var first error
+	fault := func(format string, args ...any) {
+		s := fmt.Sprintf(format, args...)
+		lines = append(lines, "FAULT "+s)
+		if first == nil {
+			first = &sallyport.Error{Op: "fsck", Code: sallyport.CodeCorrupt, Message: s, Hint: "keep the state folder as it is and look at it before anything else runs"}
+		}
+	}
+	if err := c.journal.Check(ctx); err != nil {
+		fault("journal: %v", err)
+		return lines, first
+	}
+	seq, _, err := c.journal.Head(ctx)
+	if err != nil {
+		return lines, err
+	}
+	lines = append(lines, fmt.Sprintf("journal: chain of %d events is whole and its projections agree", seq))
+	all, err := c.journal.Attempts(ctx, true)
+	if err != nil {
+		return lines, err
+	}
+	signed, bundles := 0, 0
+	for _, at := range all {
+		r := at.Report
+		if _, err := c.manifest(r.Manifest); err != nil {
+			fault("manifest of %s: %v", r.Attempt, err)
+		}
+		if r.Bundle != "" {
+			if err := c.checkBundle(r.Bundle); err != nil {
+				fault("quarantine of %s: %v", r.Attempt, err)
+			}
+			bundles++
+		}
+		if r.Evidence != "" {
+			if err := c.checkEvidence(ctx, at); err != nil {
+				fault("evidence of %s: %v", r.Attempt, err)
+			}
+			signed++
+		}
+	}
+	lines = append(lines, fmt.Sprintf("attempts: %d; %d results in quarantine, %d signed statements with checkpoints", len(all), bundles, signed))
+	world, err := c.world(ctx)
+	if err != nil {
+		return lines, err
+	}
+	for _, a := range reconcile.Plan(world) {
+		lines = append(lines, "to reconcile: "+a.String())
+		if _, ok := a.(reconcile.Adopt); !ok {
+			fault("%s", a)
+		}
+	}
+	return lines, first
+}
+
+func (c *Control) checkBundle(d sallyport.Digest) error {
+	f, err := os.Open(c.quarantinePath(d))
+	if os.IsNotExist(err) {
+		return fmt.Errorf("%s is missing", d)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum, _, err := sumFile(f)
+	if err == nil && sum != d {
+		err = fmt.Errorf("%s has the bytes of %s", d, sum)
+	}
+	return err
+}
+
+// checkEvidence verifies a statement and that the journal still has, at the checkpoint's place, the hash that
+// was signed: a journal that was cut or rewritten before it does not.
+func (c *Control) checkEvidence(ctx context.Context, at journal.Attempt) error {
+	b, err := os.ReadFile(at.Report.Evidence)
+	if err != nil {
+		return err
+	}
+	v, err := evidence.Verify(b, c.keys.Keys(), evidence.Expect{Attempt: at.Report.Attempt, Manifest: at.Report.Manifest})
+	if err != nil {
+		return err
+	}
+	if v.Envelope != at.Report.EvidenceDigest {
+		return fmt.Errorf("%s is not the envelope that the journal recorded", at.Report.Evidence)
+	}
+	j := v.Statement.Predicate.Journal
+	head, err := evidence.VerifyCheckpoint(j.Note, c.origin(), c.keys.Keys())
+	if err != nil {
+		return err
+	}
+	events, err := c.journal.Events(ctx, "", head.Seq-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(events) != 1 || events[0].Seq != head.Seq || events[0].Hash != head.Hash {
+		return fmt.Errorf("the journal does not hold event %d as it was signed: it was cut or rewritten", head.Seq)
+	}
+	return nil
+}
+
+// The retention of what ended Attempts leave.
+const (
+	keepEnded    = 14 * 24 * time.Hour
+	keepCheckout = 4 << 30 // bytes of cached checkouts
+)
+
+// GC removes what nobody needs any more: layers and logs of Attempts that ended long ago, quarantined bytes
+// that no kept Attempt names, and checkouts beyond the cache's size. The journal is never cut.
+func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
+	all, err := c.journal.Attempts(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	kept := map[string]bool{}
+	repos := map[string]bool{}
+	for _, at := range all {
+		repos[at.Report.Repository] = true
+		if at.Report.Bundle != "" {
+			kept[at.Report.Bundle.Hex()] = true
+		}
+		dir := filepath.Join(c.attemptFolder(at.Report.Attempt), "layers")
+		if _, err := os.Lstat(dir); err == nil && at.Report.State.Ended() {
+			lines = append(lines, "remove layers of "+string(at.Report.Attempt))
+			if !dryRun {
+				if err := os.RemoveAll(dir); err != nil {
+					return lines, stateError(dir, err)
+				}
+			}
+		}
+	}
+	strays, err := os.ReadDir(filepath.Join(c.cfg.State, "quarantine"))
+	if err != nil {
+		return lines, stateError("quarantine", err)
+	}
+	for _, e := range strays {
+		fi, err := e.Info()
+		if err != nil || kept[e.Name()] || time.Since(fi.ModTime()) < time.Hour {
+			continue
+		}
+		lines = append(lines, "remove unnamed quarantine file "+e.Name())
+		if !dryRun {
+			_ = os.Remove(filepath.Join(c.cfg.State, "quarantine", e.Name()))
+		}
+	}
+	for path := range repos {
+		repo, err := change.Open(ctx, path)
+		if err != nil {
+			continue // the repository is gone; its store is small
+		}
+		s, err := c.store(ctx, repo)
+		if err != nil {
+			return lines, err
+		}
+		if dryRun {
+			continue
+		}
+		freed, err := s.Evict(ctx, keepCheckout)
+		if err != nil {
+			return lines, err
+		}
+		if freed > 0 {
+			lines = append(lines, fmt.Sprintf("freed %d bytes of cached checkouts of %s", freed, path))
+		}
+	}
+	return lines, nil
+}
+
+// hashFile is a file's digest, for doctor.
+func hashFile(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(string(sallyport.DigestOf([32]byte(h.Sum(nil)))), "sha256:")[:12]
+}

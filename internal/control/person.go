@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+)
+
+// Cancel asks for the end of a live Attempt. It is a record: it works with a dead driver, which is then
+// replaced by one that only collects and tears down. Ended already: CodeConflict.
+func (c *Control) Cancel(ctx context.Context, id, who, why string) error {
+	at, err := c.Attempt(ctx, id)
+	if err != nil {
+		return err
+	}
+	if at.Report.State.Ended() {
+		return &sallyport.Error{Op: "cancel", Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "it has ended: " + string(at.Report.State)}
+	}
+	if !at.CancelRequested {
+		if _, err := c.journal.Append(ctx, nil, journal.Record{Type: lifecycle.CancelRequested, Attempt: at.Report.Attempt, Data: lifecycle.Person{Who: who, Why: why}}); err != nil {
+			return err
+		}
+	}
+	return c.revive(ctx, at)
+}
+
+// Approve records a person's word for an Attempt that awaits it, bound to evidence and target, and publishes.
+func (c *Control) Approve(ctx context.Context, id, who, why string) (journal.Attempt, error) {
+	at, err := c.judgedBy(ctx, id, lifecycle.AttemptApproved, who, why)
+	if err != nil {
+		return at, err
+	}
+	return c.Publish(ctx, string(at.Report.Attempt))
+}
+
+// Reject records a person's no.
+func (c *Control) Reject(ctx context.Context, id, who, why string) (journal.Attempt, error) {
+	return c.judgedBy(ctx, id, lifecycle.AttemptDisallowed, who, why)
+}
+
+func (c *Control) judgedBy(ctx context.Context, id string, event lifecycle.Type, who, why string) (journal.Attempt, error) {
+	at, err := c.Attempt(ctx, id)
+	if err != nil {
+		return at, err
+	}
+	m, err := c.manifest(at.Report.Manifest)
+	if err != nil {
+		return at, err
+	}
+	if _, err := c.journal.Append(ctx, nil, journal.Record{Type: event, Attempt: at.Report.Attempt,
+		Data: lifecycle.Approval{Who: who, Why: why, Evidence: at.Report.EvidenceDigest, Target: branchOf(m)}}); err != nil {
+		return at, err
+	}
+	return c.journal.Attempt(ctx, at.Report.Attempt)
+}
+
+// Publish moves the WorkOrder's branch to an accepted Attempt's commit. Done already: nothing. Not accepted:
+// CodeDenied.
+func (c *Control) Publish(ctx context.Context, id string) (journal.Attempt, error) {
+	at, err := c.Attempt(ctx, id)
+	if err != nil || at.Published {
+		return at, err
+	}
+	if at.Report.State != sallyport.AttemptAccepted {
+		return at, &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: string(at.Report.Attempt), Message: "only an accepted Attempt is published; this one is " + string(at.Report.State),
+			Hint: "`sallyport approve` accepts one that awaits approval"}
+	}
+	m, err := c.manifest(at.Report.Manifest)
+	if err != nil || m.Publish.To != "branch" {
+		return at, err
+	}
+	repo, err := change.Open(ctx, m.Repository)
+	if err != nil {
+		return at, err
+	}
+	store, err := c.store(ctx, repo)
+	if err != nil {
+		return at, err
+	}
+	if !at.Publishing {
+		p, err := c.publication(ctx, m, at.Report.Attempt, at.Report.Commit)
+		if err != nil {
+			return at, err
+		}
+		if _, err := c.journal.Append(ctx, nil, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p}); err != nil {
+			return at, err
+		}
+	}
+	if err := c.finishPublication(ctx, nil, repo, store, at.Report.Attempt); err != nil {
+		return at, err
+	}
+	return c.journal.Attempt(ctx, at.Report.Attempt)
+}

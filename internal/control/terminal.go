@@ -1,0 +1,247 @@
+package control
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/provider"
+)
+
+// Terminal is a person's terminal. Out gets raw bytes of the sandbox: filter them before a tty.
+type Terminal struct {
+	In      io.Reader
+	Out     io.Writer
+	Size    func() (cols, rows int)
+	Resized <-chan struct{}
+}
+
+// The frames from a terminal to the driver: kind, length (2 bytes, big endian), payload.
+const (
+	frameInput  = 'i'
+	frameResize = 'r' // columns, rows: 2 bytes each
+)
+
+func (c *Control) terminalSocket(id sallyport.AttemptID) string {
+	return filepath.Join(c.attemptFolder(id), "terminal.sock")
+}
+
+// serveTerminal lets persons attach to the command's terminal while the driver lives. Only this user can
+// reach the socket: its folder is 0700.
+func (d *driver) serveTerminal(ctx context.Context, f frozen, w provider.Wire) func() {
+	if !f.Spec.Command.Terminal {
+		return func() {}
+	}
+	l, err := listenShort(d.c.terminalSocket(d.id))
+	if err != nil {
+		return func() {}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serveOne(ctx, c, w)
+		}
+	}()
+	return func() { l.Close() }
+}
+
+// listenShort listens under a path that may be longer than a socket address can hold.
+func listenShort(path string) (net.Listener, error) {
+	_ = os.Remove(path)
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+}
+
+func dialShort(path string) (net.Conn, error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+}
+
+func serveOne(ctx context.Context, c net.Conn, w provider.Wire) {
+	defer c.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		for {
+			kind, p, err := readTerminalFrame(c)
+			if err != nil {
+				return
+			}
+			switch {
+			case kind == frameInput:
+				err = w.Input(ctx, p)
+			case kind == frameResize && len(p) == 4:
+				err = w.Resize(ctx, int(binary.BigEndian.Uint16(p)), int(binary.BigEndian.Uint16(p[2:])))
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	_, _ = w.Output(ctx, 0, c)
+}
+
+func readTerminalFrame(r io.Reader) (byte, []byte, error) {
+	var h [3]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return 0, nil, err
+	}
+	p := make([]byte, binary.BigEndian.Uint16(h[1:]))
+	_, err := io.ReadFull(r, p)
+	return h[0], p, err
+}
+
+func writeTerminalFrame(w io.Writer, kind byte, p []byte) error {
+	b := make([]byte, 3+len(p))
+	b[0] = kind
+	binary.BigEndian.PutUint16(b[1:], uint16(len(p)))
+	copy(b[3:], p)
+	_, err := w.Write(b)
+	return err
+}
+
+// Attach joins a person's terminal to the command's until it ends, the input ends or ctx does. CodeConflict:
+// the Attempt has no terminal, or does not run.
+func (c *Control) Attach(ctx context.Context, id string, t Terminal) error {
+	at, err := c.Attempt(ctx, id)
+	if err != nil {
+		return err
+	}
+	conn, err := c.dialTerminal(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	return relay(conn, t)
+}
+
+// dialTerminal waits until the Attempt's command runs.
+func (c *Control) dialTerminal(ctx context.Context, at journal.Attempt) (net.Conn, error) {
+	for {
+		now, err := c.journal.Attempt(ctx, at.Report.Attempt)
+		if err != nil {
+			return nil, err
+		}
+		m, err := c.manifest(now.Report.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		if !m.Terminal || now.Report.State.Ended() {
+			return nil, &sallyport.Error{Op: "attach", Code: sallyport.CodeConflict, Subject: string(now.Report.Attempt), Message: "it has no terminal to attach to", Hint: "`sallyport logs -f` follows its output"}
+		}
+		if conn, err := dialShort(c.terminalSocket(now.Report.Attempt)); err == nil {
+			return conn, nil
+		}
+		if now.Report.State != sallyport.AttemptQueued && now.Report.State != sallyport.AttemptPreparing && now.Report.State != sallyport.AttemptRunning {
+			return nil, &sallyport.Error{Op: "attach", Code: sallyport.CodeConflict, Subject: string(now.Report.Attempt), Message: "its command has ended"}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(followPoll):
+		}
+	}
+}
+
+// relay moves bytes both ways until the sandbox's side ends.
+func relay(conn net.Conn, t Terminal) error {
+	resize := func() {
+		if cols, rows := t.Size(); cols > 0 && rows > 0 {
+			var p [4]byte
+			binary.BigEndian.PutUint16(p[:], uint16(cols))
+			binary.BigEndian.PutUint16(p[2:], uint16(rows))
+			_ = writeTerminalFrame(conn, frameResize, p[:])
+		}
+	}
+	resize()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.Resized:
+				resize()
+			}
+		}
+	}()
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := t.In.Read(buf)
+			if n > 0 && writeTerminalFrame(conn, frameInput, buf[:n]) != nil {
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	_, err := io.Copy(t.Out, conn)
+	return err
+}
+
+// Shell opens a terminal in a fresh sandbox on an Attempt's tree. Nothing comes back from it.
+func (c *Control) Shell(ctx context.Context, id string, t Terminal) (int, error) {
+	exit := provider.Exit{Code: -1}
+	err := c.borrowed(ctx, id, func(ctx context.Context, d *driver, at journal.Attempt) error {
+		ws, err := d.workspace(ctx, at.Imported.Tree)
+		if err != nil {
+			return err
+		}
+		spec := provider.Spec{Purpose: sallyport.PurposeShell, Workspace: ws, Mounts: d.m.Mounts, Home: d.m.Home, Limits: d.m.Limits,
+			Command: provider.Command{Argv: []string{"sh", "-i"}, Dir: d.m.Repository, Env: d.environment(map[string]string{"TERM": "xterm-256color", "PS1": "(sandbox) $ "}), Terminal: true}}
+		f, err := d.intend(ctx, spec, "shell", "")
+		if err != nil {
+			return err
+		}
+		rid, err := d.make(ctx, f)
+		if err != nil {
+			return err
+		}
+		exit, err = d.shellIn(ctx, f, rid, t)
+		if derr := d.destroy(context.WithoutCancel(ctx), f.Spec.Allocation, rid, "the shell has ended"); err == nil {
+			err = derr
+		}
+		return err
+	})
+	return exit.Code, err
+}
+
+func (d *driver) shellIn(ctx context.Context, f frozen, rid sallyport.ResourceID, t Terminal) (provider.Exit, error) {
+	w, done, err := d.connect(ctx, f, rid)
+	if err != nil {
+		return provider.Exit{}, err
+	}
+	defer done()
+	if err := w.Start(ctx); err != nil {
+		return provider.Exit{}, err
+	}
+	ours, theirs := net.Pipe()
+	go serveOne(ctx, theirs, w)
+	if err := relay(ours, t); err != nil {
+		return provider.Exit{}, err
+	}
+	return w.Wait(ctx)
+}

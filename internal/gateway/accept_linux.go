@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+)
+
+// Accept returns the next connection, or an error that wraps net.ErrClosed after Close. A sandbox that
+// closes its own listener gets CodeUnavailable: its endpoint is gone, and only it is harmed.
+func (l *listener) Accept() (net.Conn, error) {
+	if !l.enter() {
+		return nil, closedError(l.addr)
+	}
+	defer l.leave()
+	stolen := 0
+	for {
+		if !l.wait() {
+			return nil, closedError(l.addr)
+		}
+		if l.afterPoll != nil {
+			l.afterPoll()
+		}
+		fd, _, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch {
+		case err == nil:
+			return tame(fd)
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
+		case errors.Is(err, unix.EAGAIN):
+			// Somebody inside took it. Slow down, or two processes inside could keep us busy for nothing.
+			stolen++
+			l.pause(min(time.Duration(stolen)*time.Millisecond, 50*time.Millisecond))
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+			l.pause(100 * time.Millisecond)
+		case l.isClosed():
+			return nil, closedError(l.addr)
+		default:
+			return nil, &sallyport.Error{Op: "accept from the sandbox", Code: sallyport.CodeUnavailable, Subject: l.addr.String(),
+				Message: "the sandbox no longer listens", Hint: "the agent closed its model endpoint; run the Attempt again", Err: err}
+		}
+	}
+}
+
+// wait blocks until a connection may be there (true) or Close was called (false).
+func (l *listener) wait() bool {
+	l.mu.Lock()
+	d := l.rate.delay(time.Now())
+	l.mu.Unlock()
+	if d > 0 {
+		l.pause(d)
+	}
+	for {
+		fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}, {Fd: int32(l.stop), Events: unix.POLLIN}}
+		_, err := unix.Poll(fds, -1)
+		if fds[1].Revents != 0 {
+			return false
+		}
+		if err == nil && fds[0].Revents != 0 {
+			return true
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			l.pause(100 * time.Millisecond)
+		}
+	}
+}
+
+// pause sleeps, less when Close is called meanwhile.
+func (l *listener) pause(d time.Duration) {
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(l.stop), Events: unix.POLLIN}}, int((d+time.Millisecond-1)/time.Millisecond))
+}
+
+func (l *listener) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// tame makes a connection of an accepted descriptor. Linux copies the listener's options to it, and the
+// sandbox sets those: SO_LINGER would make close(2) wait for the sandbox even on a non-blocking descriptor,
+// SO_RCVLOWAT would keep small requests from waking us.
+func tame(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "agent connection")
+	err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, 1)
+	}
+	var c net.Conn
+	if err == nil {
+		c, err = net.FileConn(f)
+	}
+	_ = f.Close()
+	if err != nil {
+		return nil, &sallyport.Error{Op: "accept from the sandbox", Code: sallyport.CodeUnavailable, Message: "the connection cannot be used", Err: err}
+	}
+	return c, nil
+}
+
+func closedError(addr net.Addr) error {
+	return &net.OpError{Op: "accept", Net: "tcp", Addr: addr, Err: net.ErrClosed}
+}
+
+// rate counts accepts in the current second.
+type rate struct {
+	second time.Time
+	n      int
+}
+
+// delay is how long to wait before one more accept at now.
+func (r *rate) delay(now time.Time) time.Duration {
+	if now.Sub(r.second) >= time.Second {
+		r.second, r.n = now, 0
+	}
+	r.n++
+	if r.n <= maxAcceptsPerSecond {
+		return 0
+	}
+	return r.second.Add(time.Second).Sub(now)
+}

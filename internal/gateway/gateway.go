@@ -1,0 +1,46 @@
+// Package gateway is the only way from a sandbox to a model API: it accepts connections on a listening
+// socket that the sandbox handed out, forwards the few requests that the Attempt's Endpoint names, and puts
+// the real credential in on the trusted side.
+//
+// Everything on the sandbox's side is hostile: the socket itself (Listener), its options and flags, each
+// request, and the pace of both. What leaves is decided here from our own configuration only: no byte of a
+// request ever chooses the host, the scheme, the path or the credential.
+//
+// Not for: making the sandbox or its socket (internal/provider), choosing the agent (internal/agent), spend
+// and general egress rules, which are not built yet.
+//
+// What is not promised: a model API is a channel. An agent can say anything to the model in a body, and ask
+// for tools that the API itself runs outside, such as a web search; the gateway bounds and counts bytes, it
+// does not read them.
+package gateway
+
+import "time"
+
+// The limits. Each is a constant with its reason, because none of them is a matter of taste.
+const (
+	// maxConnections bounds descriptors and goroutines that one Attempt can hold outside its own cgroup.
+	// Both real agents use fewer than ten.
+	maxConnections = 64
+	// maxAcceptsPerSecond bounds the processor time that a flood of connections costs outside the sandbox.
+	maxAcceptsPerSecond = 500
+	// maxBody is what the largest known model API takes in one request.
+	maxBody = 32 << 20
+	// maxHeader is generous: real agents send less than 4 KiB.
+	maxHeader = 64 << 10
+	// headerTimeout ends a connection that says nothing, so that it cannot hold a slot for ever.
+	headerTimeout = 15 * time.Second
+	// idleTimeout is between two requests on one connection; longer than an agent thinks between two turns
+	// is of no use, a new connection over loopback costs nothing.
+	idleTimeout = 2 * time.Minute
+	// stallTimeout ends a body or an answer whose other end stopped moving.
+	stallTimeout = 2 * time.Minute
+	// answerTimeout is until the first byte of an answer: an unstreamed answer of a large model takes minutes.
+	answerTimeout = 15 * time.Minute
+	// closeTimeout bounds Server.Close, whatever the sandbox does meanwhile.
+	closeTimeout = 5 * time.Second
+	// minCredential: a shorter value cannot be told from ordinary text in an answer, so it could not be
+	// watched for.
+	minCredential = 16
+	// maxRefusals bounds what a hostile agent can make the trusted side remember and journal.
+	maxRefusals = 64
+)

@@ -1,0 +1,228 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sallyport.dev/sallyport"
+)
+
+// Config says what one Attempt's agent may reach.
+type Config struct {
+	Endpoint sallyport.Endpoint
+	// Placeholder is what the agent holds instead of the credential: bound to the Attempt, not secret, at
+	// least 16 characters, no spaces.
+	Placeholder string
+	// Credential reads the real one, at each request, at the moment it is needed. At least 16 characters:
+	// a shorter one could not be watched for in answers.
+	Credential func(ctx context.Context) (string, error)
+	Roots      *x509.CertPool // nil: the system's
+	// Observe hears of each request's end, and of each different refusal once; calls may be concurrent and
+	// should return soon. nil: nobody.
+	Observe func(Event)
+	// Connections caps the agent's connections; more wait. 0: 64.
+	Connections int
+}
+
+// Server forwards for one Attempt. All methods are safe for concurrent use.
+type Server struct {
+	route       *route
+	targetList  string
+	placeholder string
+	credential  func(context.Context) (string, error)
+	transport   *http.Transport
+	meter       meter
+	http        *http.Server
+	listener    net.Listener
+
+	live   context.Context // ends when the credential does
+	revoke context.CancelFunc
+
+	closing sync.Once
+	done    chan struct{}
+	mu      sync.Mutex
+	err     error
+}
+
+// Serve answers on ln until Close, or until ctx ends (which closes). CodeInvalid: the Config, naming the
+// field; nothing was started and ln stays the caller's. Otherwise ln is the Server's.
+//
+// No connection, cache or credential is shared with another Server.
+func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
+	route, err := compile(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Connections <= 0 {
+		c.Connections = maxConnections
+	}
+	s := &Server{
+		route: route, placeholder: c.Placeholder, credential: c.Credential, meter: meter{observe: c.Observe},
+		targetList: strings.Join(slices.Sorted(mapKeys(route)), ", "),
+		transport:  newTransport(route, c.Roots, c.Connections),
+		listener:   limit(ln, c.Connections),
+		done:       make(chan struct{}),
+	}
+	s.live, s.revoke = context.WithCancel(context.WithoutCancel(ctx))
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(io.Discard, "", 0), // its lines hold the sandbox's bytes
+		BaseContext:                  func(net.Listener) context.Context { return s.live },
+	}
+	go s.run()
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	return s, nil
+}
+
+func (c Config) check() error {
+	if len(c.Placeholder) < minCredential || strings.ContainsFunc(c.Placeholder, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return invalid("placeholder", "expected at least 16 printable characters without spaces")
+	}
+	if c.Credential == nil {
+		return invalid("credential", "expected a way to read the credential")
+	}
+	return nil
+}
+
+func mapKeys(r *route) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range r.targets {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func newTransport(r *route, roots *x509.CertPool, connections int) *http.Transport {
+	dialer := &net.Dialer{Timeout: 30 * time.Second}
+	t := &http.Transport{
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    30 * time.Second,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
+		MaxConnsPerHost:        connections,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		ResponseHeaderTimeout:  answerTimeout,
+	}
+	if r.base.Scheme == "https" {
+		// The operator's own HTTPS_PROXY: it sees a CONNECT to the endpoint's host, TLS stays end to end.
+		t.Proxy = http.ProxyFromEnvironment
+		t.DialContext = dialer.DialContext
+		return t
+	}
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return loopbackOnly(ctx, dialer, network, addr)
+	}
+	return t
+}
+
+func (s *Server) run() {
+	err := s.http.Serve(s.listener)
+	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+	}
+	close(s.done)
+	_ = s.Close()
+}
+
+// Counters is a snapshot; it may be read after Close.
+func (s *Server) Counters() Counters { return s.meter.snapshot() }
+
+// Done is closed when the Server accepts no more.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err is why accepting ended before Close, nil if it did not.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Revoke ends the credential's use: requests under way are cut, later ones refused. It comes before anything
+// else of an Attempt is torn down. Repeat: nothing.
+func (s *Server) Revoke() { s.revoke() }
+
+// Close revokes, stops accepting and ends all connections. It returns within five seconds whatever the
+// sandbox does. Repeat: nil.
+func (s *Server) Close() error {
+	s.closing.Do(func() {
+		s.Revoke()
+		_ = s.listener.Close()
+		_ = s.http.Close()
+		s.transport.CloseIdleConnections()
+	})
+	select {
+	case <-s.done:
+	case <-time.After(closeTimeout):
+	}
+	return nil
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	e := Event{Method: r.Method, Target: r.RequestURI}
+	// A panic that cuts the connection must still be counted.
+	defer func() {
+		e.Took = time.Since(start)
+		s.meter.record(e)
+	}()
+	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(stallTimeout))
+	if r.Method == http.MethodHead && r.RequestURI == "/" {
+		// Claude Code asks whether its endpoint is there. Nothing leaves.
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusOK)
+		e.Kind, e.Status = Local, http.StatusOK
+		return
+	}
+	if no := s.judge(r); no != nil {
+		s.refuse(w, &e, no)
+		return
+	}
+	s.forward(w, r, &e)
+}
+
+func (s *Server) refuse(w http.ResponseWriter, e *Event, no *refusal) {
+	e.Kind, e.Status, e.Reason, e.Message = Refused, no.status, no.reason, no.message
+	answer(w, no)
+}
+
+func (s *Server) fail(w http.ResponseWriter, e *Event, reason, message, detail string) {
+	e.Kind, e.Status, e.Reason, e.Message = Failed, http.StatusBadGateway, reason, printable(detail, 300)
+	answer(w, &refusal{http.StatusBadGateway, reason, message})
+}
+
+// answer writes the error shape that both the Messages and the Responses API use. It closes the connection,
+// so that refusals cost the sandbox one connection each and fall under the accept rate.
+func answer(w http.ResponseWriter, no *refusal) {
+	kind := "permission_error"
+	if no.status >= 500 {
+		kind = "api_error"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(no.status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type":  "error",
+		"error": map[string]string{"type": kind, "code": no.reason, "message": "sallyport: " + no.message},
+	})
+}

@@ -1,0 +1,44 @@
+package inspect
+
+import "sallyport.dev/sallyport"
+
+// modes judges what kinds of thing the change makes.
+func (i *inspection) modes(c sallyport.Change) {
+	if gone(c) {
+		if c.OldMode == modeSubmodule {
+			i.found.add("submodule.removed", c.Path, "the change removes a submodule")
+		}
+		return
+	}
+	switch c.NewMode {
+	case modeFile, modeLink:
+	case modeExecutable:
+		if c.OldMode != modeExecutable {
+			i.found.add("mode.executable", c.Path, "the file becomes executable")
+		}
+	case modeSubmodule:
+		i.found.add("submodule.changed", c.Path, "the change adds or moves a submodule, whose content was not inspected")
+	default:
+		i.found.add("mode.unusual", c.Path, "the entry is neither a file nor a link")
+	}
+	if c.OldMode != "" && isFile(c.OldMode) != isFile(c.NewMode) {
+		i.found.add("mode.type", c.Path, "a file becomes a link, or a link or submodule becomes something else")
+	}
+}
+
+// sizes judges the change's weight.
+func (i *inspection) sizes() {
+	total := int64(0)
+	for _, c := range i.Changes {
+		if gone(c) || c.NewID == c.OldID && c.OldID != "" {
+			continue
+		}
+		total += max(c.Size, 0)
+		if c.Size > i.Limits.FileSize {
+			i.found.add("size.file", c.Path, "the file has "+megabytes(c.Size))
+		}
+	}
+	if total > i.Limits.ChangeSize {
+		i.found.add("size.total", "", "the change brings "+megabytes(total))
+	}
+}

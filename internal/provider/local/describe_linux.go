@@ -1,0 +1,76 @@
+package local
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/id"
+	"sallyport.dev/sallyport/internal/provider"
+)
+
+// Describe implements provider.Provider: it makes a small sandbox, takes its containment receipt and removes
+// it, so that what it says is what a sandbox of this host would report.
+func (p *Provider) Describe(ctx context.Context) (provider.Capabilities, error) {
+	caps := provider.Capabilities{StatusBy: "keeper", Egress: true, Notes: []string{p.ids.note()}}
+	spec, auth, err := p.trial()
+	if err != nil {
+		return caps, err
+	}
+	base := spec.Workspace.Layers[0]
+	defer os.RemoveAll(base)
+	rid, err := p.Create(ctx, spec)
+	defer func() {
+		dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = p.Destroy(dctx, p.resource(spec.Allocation))
+	}()
+	if err != nil {
+		return caps, err
+	}
+	w, err := p.Connect(ctx, rid, auth)
+	if err != nil {
+		return caps, err
+	}
+	defer w.Close()
+	caps.Layers, err = w.Layers(ctx)
+	return caps, err
+}
+
+// trial is the spec of a sandbox that does nothing.
+func (p *Provider) trial() (provider.Spec, provider.Auth, error) {
+	alloc, err := id.New(sallyport.AllocationPrefix)
+	if err != nil {
+		return provider.Spec{}, provider.Auth{}, err
+	}
+	attempt, err := id.New(sallyport.AttemptPrefix)
+	if err != nil {
+		return provider.Spec{}, provider.Auth{}, err
+	}
+	secret, err := id.Secret()
+	if err != nil {
+		return provider.Spec{}, provider.Auth{}, err
+	}
+	base := filepath.Join(p.cfg.Folder, "trial-"+alloc)
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return provider.Spec{}, provider.Auth{}, stateError("describe", base, err)
+	}
+	spec := provider.Spec{Factory: p.cfg.Factory, Allocation: sallyport.AllocationID(alloc), Attempt: sallyport.AttemptID(attempt), Purpose: sallyport.PurposeShell,
+		SecretSum: sallyport.Sum([]byte(secret)), Workspace: provider.Workspace{Path: "/work", Layers: []string{base}}, Home: "/home/agent",
+		Command: provider.Command{Argv: []string{"true"}, Dir: "/work", Env: map[string]string{"HOME": "/home/agent", "PATH": "/usr/bin:/bin"}},
+		Limits:  sallyport.Limits{Time: time.Minute, Memory: 256 << 20, PIDs: 64, Disk: 256 << 20, Output: 1 << 20, CPU: 1}, LeaseTTL: time.Minute}
+	for _, m := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin"} {
+		spec.Mounts = append(spec.Mounts, sallyport.Mount{Path: m, Mode: "ro", Reason: "system"})
+	}
+	return spec, provider.Auth{Secret: secret, Fence: 1}, nil
+}
+
+// note says in one line under which host ids a sandbox runs.
+func (i identities) note() string {
+	if i.uid == 0 {
+		return "host ids: two of its own per Allocation, unprivileged"
+	}
+	return "host ids: the user's own (weaker: an escape would have the user's rights)"
+}

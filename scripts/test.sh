@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# All tests. Installs what they need where it can, else says what is missing. With CI=true a test that skips
+# for a missing capability is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/need.sh
+need git git
+need go golang
+need setpriv util-linux
+need python3 python3
+need node nodejs
+need npm npm
+need gcc gcc
+need bwrap bubblewrap
+want=$(awk '$1=="modernc.org/libc"{print $2}' "$(go list -m -f '{{.Dir}}' modernc.org/sqlite)/go.mod")
+have=$(go list -m -f '{{.Version}}' modernc.org/libc)
+[ "$want" = "$have" ] || { echo "modernc.org/libc is $have; modernc.org/sqlite needs exactly $want" >&2; exit 1; }
+go vet ./...
+unformatted=$(gofmt -l .)
+[ -z "$unformatted" ] || { echo "not gofmt-ed: $unformatted" >&2; exit 1; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+go test -v -timeout 20m ./... >"$log" 2>&1 || status=$?
+grep -E '^(ok|FAIL|---|panic:|\?)|^\s+--- (FAIL|SKIP)' "$log" | grep -vE '^--- PASS|no test files' || true
+if [ "$status" != 0 ]; then
+	echo "--- output of what failed" >&2
+	grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" | tail -400 >&2
+	exit "$status"
+fi
+if [ "${CI:-}" = true ] && grep -qE '^\s*--- SKIP' "$log"; then
+	echo "skipped in CI, where every capability must be there:" >&2
+	grep -E -A2 '^\s*--- SKIP' "$log" >&2
+	exit 1
+fi
+passed=$(grep -cE '^\s*--- PASS' "$log"); skipped=$(grep -cE '^\s*--- SKIP' "$log" || true)
+echo "$passed passed, 0 failed, $skipped skipped"
