@@ -61,7 +61,7 @@ func TestDecideLaws(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "findings") {
 			s := rapid.SampledFrom(severities).Draw(t, "severity")
 			blocked = blocked || s == sallyport.SeverityBlock
-			v.Findings = append(v.Findings, sallyport.Finding{Severity: s})
+			v.Findings = append(v.Findings, sallyport.Finding{Severity: s, Message: "m"})
 		}
 		got, why := decide(v)
 		if got == sallyport.DecisionAccepted && (!passed || v.AtBest != sallyport.DecisionAccepted) {

@@ -102,15 +102,15 @@ func waitFor(name string) error {
 // changeRoot puts dir in the place of the initial file system, which cannot be pivoted away, and shares all
 // mounts as systemd does: what a sandbox mounts must stay in the sandbox even so.
 func changeRoot(dir string) error {
-	for _, step := range []error{
-		os.Chdir(dir),
-		unix.Mount(".", "/", "", unix.MS_MOVE, ""),
-		unix.Chroot("."),
-		os.Chdir("/"),
-		unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, ""),
+	for _, step := range []func() error{
+		func() error { return os.Chdir(dir) },
+		func() error { return unix.Mount(".", "/", "", unix.MS_MOVE, "") },
+		func() error { return unix.Chroot(".") },
+		func() error { return os.Chdir("/") },
+		func() error { return unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, "") },
 	} {
-		if step != nil {
-			return fmt.Errorf("change root: %w", step)
+		if err := step(); err != nil {
+			return fmt.Errorf("change root: %w", err)
 		}
 	}
 	return nil
