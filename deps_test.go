@@ -11,7 +11,7 @@ import (
 var arrows = map[string]string{
 	"": "",
 
-	"cmd/sallyport":        "internal/cli internal/control internal/process internal/provider internal/provider/local",
+	"cmd/sallyport":        "internal/cli internal/contain internal/control internal/provider internal/provider/local",
 	"cmd/sallyport-keeper": "internal/provider/local/keeper",
 	"cmd/sallyport-runner": "internal/runner",
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"sallyport.dev/sallyport/internal/cli"
+	"sallyport.dev/sallyport/internal/contain"
 	"sallyport.dev/sallyport/internal/control"
 )
 
@@ -21,6 +22,11 @@ func main() {
 }
 
 func run() int {
+	// What a shell left open must reach neither a driver nor a keeper: they outlive the terminal.
+	if err := contain.SealDescriptors(); err != nil {
+		fmt.Fprintln(os.Stderr, "sallyport:", err)
+		return cli.ExitInternal
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sallyport: the current folder cannot be found\nhint: cd to one that exists")
@@ -46,20 +52,22 @@ func open(ctx context.Context) (cli.Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := control.Open(ctx, control.Config{State: state, Providers: providers, Driver: driver(state)})
+	c, err := control.Open(ctx, control.Config{State: state, Providers: providers, Driver: driver(state), Adopt: !driving()})
 	if err != nil {
 		return nil, err // not c: a nil *Control is not a nil interface
 	}
 	return c, nil
 }
 
-// signals are those that the caller did not have ignored: under nohup a lost terminal stays unnoticed.
+// driving: this process is a driver, and looks after one Attempt only.
+func driving() bool { return len(os.Args) > 1 && os.Args[1] == "drive" }
+
+// signals leaves SIGHUP alone where the caller had it ignored: under nohup a lost terminal stays unnoticed.
 func signals() <-chan os.Signal {
 	c := make(chan os.Signal, 4)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(c, syscall.SIGHUP)
 	}
 	return c
 }

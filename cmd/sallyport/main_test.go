@@ -1,33 +1,47 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/agent"
 )
 
-// TestMain lets the test binary stand in for the driver: driver starts os.Executable.
+// TestMain lets the test binary be the programs that it starts: `sallyport` in the scripts, and what driver
+// starts from os.Executable, which is the real driver unless standIn is its state folder.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "drive" {
-		status, err := os.ReadFile("/proc/self/stat")
-		if err != nil {
-			os.Exit(1)
+		if os.Getenv("SALLYPORT_STATE") == standIn {
+			os.Exit(describeSelf())
 		}
-		_, rest, _ := strings.Cut(string(status), ") ")
-		dir, _ := os.Getwd()
-		stdin, _ := os.Readlink("/proc/self/fd/0")
-		// state, ppid, pgrp, session
-		os.Stdout.WriteString(strings.Join([]string{"id=" + os.Args[2], "pid=" + strconv.Itoa(os.Getpid()), "session=" + strings.Fields(rest)[3], "dir=" + dir, "stdin=" + stdin}, "\n") + "\n" + strings.Join(os.Environ(), "\n") + "\nend\n")
-		os.Exit(0)
+		os.Exit(run())
 	}
-	os.Exit(m.Run())
+	testscript.Main(m, map[string]func(){"sallyport": func() { os.Exit(run()) }})
+}
+
+const standIn = "/state"
+
+// describeSelf prints what a driver finds about itself.
+func describeSelf() int {
+	status, err := os.ReadFile("/proc/self/stat")
+	dir, err2 := os.Getwd()
+	stdin, err3 := os.Readlink("/proc/self/fd/0")
+	if err := errors.Join(err, err2, err3); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_, rest, _ := strings.Cut(string(status), ") ") // state, ppid, pgrp, session
+	fmt.Printf("id=%s\npid=%d\nsession=%s\ndir=%s\nstdin=%s\n%s\nend\n", os.Args[2], os.Getpid(), strings.Fields(rest)[3], dir, stdin, strings.Join(os.Environ(), "\n"))
+	return 0
 }
 
 func TestDriverIsASessionOfItsOwn(t *testing.T) {
@@ -39,12 +53,12 @@ func TestDriverIsASessionOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if err := driver("/state")("att_1", log); err != nil {
+	if err := driver(standIn)("att_1", log); err != nil {
 		t.Fatal(err)
 	}
 	lines := waitForLog(t, log.Name())
 	pid := strings.TrimPrefix(lines[1], "pid=")
-	for _, want := range []string{"id=att_1", "session=" + pid, "dir=/", "stdin=/dev/null", "SALLYPORT_STATE=/state", "ANTHROPIC_API_KEY=key-for-the-gateway", "HOME=" + os.Getenv("HOME")} {
+	for _, want := range []string{"id=att_1", "session=" + pid, "dir=/", "stdin=/dev/null", "SALLYPORT_STATE=" + standIn, "ANTHROPIC_API_KEY=key-for-the-gateway", "HOME=" + os.Getenv("HOME")} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
 		}

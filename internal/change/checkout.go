@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,24 +52,53 @@ func (s *Store) Checkout(ctx context.Context, o CheckoutOptions) (Checkout, erro
 			l.Close()
 		}
 	}
-	files, err := s.obtain(ctx, "files-"+string(o.Tree), false, func(ctx context.Context, dir string) error { return s.buildFiles(ctx, o.Tree, dir) })
-	if err != nil {
-		return Checkout{}, err
-	}
-	c.add(files)
-	c.Files = files.dir
+	buildFiles := func(ctx context.Context, dir string) error { return s.buildFiles(ctx, o.Tree, dir) }
 	if o.Commit == "" {
+		files, err := s.obtain(ctx, "files-"+string(o.Tree), false, buildFiles)
+		if err != nil {
+			return Checkout{}, err
+		}
+		c.add(files)
+		c.Files = files.dir
 		return c, nil
 	}
-	gitDir, err := s.obtain(ctx, "gitdir-"+o.key(), true, func(ctx context.Context, dir string) error { return s.buildGitDir(ctx, o, files.m, dir) })
+	// Each is looked at against its manifest, which takes time with many files: side by side. A git folder
+	// that must be built waits for the files, whose sizes are in its index.
+	var files, gitDir *held
+	built := make(chan struct{})
+	err := atOnce(
+		func() (err error) {
+			defer close(built)
+			files, err = s.obtain(ctx, "files-"+string(o.Tree), false, buildFiles)
+			return err
+		},
+		func() (err error) {
+			gitDir, err = s.obtain(ctx, "gitdir-"+o.key(), true, func(ctx context.Context, dir string) error {
+				if err := s.checkNames(ctx, o); err != nil {
+					return err
+				}
+				if <-built; files == nil {
+					return errNoFiles
+				}
+				return s.buildGitDir(ctx, o, files.m, dir)
+			})
+			return err
+		})
+	for _, h := range []*held{files, gitDir} {
+		if h != nil {
+			c.add(h)
+		}
+	}
 	if err != nil {
 		c.Release()
 		return Checkout{}, err
 	}
-	c.add(gitDir)
-	c.GitDir = gitDir.dir
+	c.Files, c.GitDir = files.dir, gitDir.dir
 	return c, nil
 }
+
+// errNoFiles gives way to the error of the files themselves.
+var errNoFiles = errors.New("the files could not be built")
 
 func (c *Checkout) add(h *held) {
 	c.Locks = append(c.Locks, h.lock)
@@ -80,19 +110,31 @@ func (o CheckoutOptions) key() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// complete checks the options and fills in the tree.
+// complete checks the options that can be checked without git, and fills in the tree.
 func (s *Store) complete(ctx context.Context, o *CheckoutOptions) error {
-	bad := func(subject, why string) error {
-		return &sallyport.Error{Op: "check out", Code: sallyport.CodeInvalid, Subject: subject, Message: why}
-	}
 	if o.History == "" {
 		o.History = "full"
 	}
 	if _, err := depthOf(o.History); err != nil {
 		return err
 	}
-	if o.Commit == "" {
+	if o.Tree != "" || o.Commit == "" {
 		return o.Tree.Check()
+	}
+	objs, err := s.objects(ctx)
+	if err != nil {
+		return err
+	}
+	defer objs.close()
+	o.Tree, err = objs.treeOf(o.Commit)
+	return err
+}
+
+// checkNames checks the refs of a git folder that is to be built. One that is found in the cache has the
+// same names, as they are in its key.
+func (s *Store) checkNames(ctx context.Context, o CheckoutOptions) error {
+	bad := func(subject, why string) error {
+		return &sallyport.Error{Op: "check out", Code: sallyport.CodeInvalid, Subject: subject, Message: why}
 	}
 	for _, ref := range []string{o.BaseRef, "refs/heads/" + o.Branch} {
 		if ref == "" {
@@ -105,16 +147,7 @@ func (s *Store) complete(ctx context.Context, o *CheckoutOptions) error {
 	if head := "refs/heads/" + o.Branch; strings.HasPrefix(o.BaseRef, head+"/") || strings.HasPrefix(head, o.BaseRef+"/") {
 		return bad(printable(o.Branch), "one branch cannot lie below another")
 	}
-	objs, err := s.objects(ctx)
-	if err != nil {
-		return err
-	}
-	defer objs.close()
-	tree, err := objs.treeOf(o.Commit)
-	if o.Tree == "" {
-		o.Tree = tree
-	}
-	return err
+	return nil
 }
 
 func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, dir string) error {
@@ -128,7 +161,7 @@ func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, dir str
 		return err
 	}
 	when := treeStamp(tree)
-	if err := s.materialise(ctx, dir, fileSet{dirs: dirs, files: files, stamp: func(leaf) time.Time { return when }}); err != nil {
+	if err := s.materialise(ctx, dir, fileSet{dirs: dirs, files: files, stamp: func(leaf) time.Time { return when }, known: s.loadSums()}); err != nil {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
@@ -152,9 +185,20 @@ func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manif
 	if err := copyPack(pack.dir, dir); err != nil {
 		return err
 	}
-	index, err := s.buildIndex(ctx, o, files)
+	// Another branch or name on the same base has the same index.
+	index, err := s.obtain(ctx, "index-"+string(o.Commit)+"-"+string(o.Tree), true, func(ctx context.Context, dir string) error {
+		data, err := s.buildIndex(ctx, o, files)
+		if err != nil {
+			return err
+		}
+		return writePlain(filepath.Join(dir, "index"), data)
+	})
 	if err != nil {
 		return err
+	}
+	defer index.release()
+	if err := os.Link(filepath.Join(index.dir, "index"), filepath.Join(dir, "index")); err != nil {
+		return unwritable(err)
 	}
 	refs := "# pack-refs with: peeled fully-peeled sorted \n"
 	names := []string{"refs/heads/" + o.Branch}
@@ -169,7 +213,7 @@ func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manif
 	}
 	for name, data := range map[string][]byte{
 		"HEAD": []byte("ref: refs/heads/" + o.Branch + "\n"), "config": []byte(s.agentConfig(o.Identity)),
-		"packed-refs": []byte(refs), "index": index, "info/exclude": nil,
+		"packed-refs": []byte(refs), "info/exclude": nil,
 	} {
 		if err := writePlain(filepath.Join(dir, name), data); err != nil {
 			return err

@@ -3,9 +3,11 @@ package change
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"os/exec"
@@ -27,6 +29,9 @@ type fileSet struct {
 	dirs  []string // parents first
 	files []leaf
 	stamp func(leaf) time.Time // nil: leave the time of writing
+	// known are blobs whose sums (see TreeSum) are remembered: those of all others are taken on the way, as
+	// the bytes pass by here anyway. nil: take none.
+	known map[sallyport.ObjectID]string
 }
 
 // materialise writes raw blobs: no filter, no attribute, nothing of the user's configuration. Links come
@@ -60,10 +65,10 @@ func (s *Store) materialise(ctx context.Context, root string, set fileSet) error
 			return err
 		}
 	}
-	if err := s.writeAll(ctx, fd, blobs, set.stamp); err != nil {
+	if err := s.writeAll(ctx, fd, blobs, set); err != nil {
 		return err
 	}
-	return s.writeRun(ctx, fd, links, set.stamp)
+	return s.writeRun(ctx, fd, links, set)
 }
 
 func makeDir(root int, path string) error {
@@ -79,7 +84,7 @@ func makeDir(root int, path string) error {
 	return nil
 }
 
-func (s *Store) writeAll(ctx context.Context, root int, blobs []leaf, stamp func(leaf) time.Time) error {
+func (s *Store) writeAll(ctx context.Context, root int, blobs []leaf, set fileSet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := min(writers, 1+len(blobs)/256)
@@ -88,7 +93,7 @@ func (s *Store) writeAll(ctx context.Context, root int, blobs []leaf, stamp func
 	for i := range n {
 		part := blobs[i*len(blobs)/n : (i+1)*len(blobs)/n]
 		wg.Go(func() {
-			if errs[i] = s.writeRun(ctx, root, part, stamp); errs[i] != nil {
+			if errs[i] = s.writeRun(ctx, root, part, set); errs[i] != nil {
 				cancel()
 			}
 		})
@@ -103,7 +108,7 @@ func (s *Store) writeAll(ctx context.Context, root int, blobs []leaf, stamp func
 }
 
 // writeRun writes blobs through one `git cat-file --batch`, asking ahead.
-func (s *Store) writeRun(ctx context.Context, root int, blobs []leaf, stamp func(leaf) time.Time) error {
+func (s *Store) writeRun(ctx context.Context, root int, blobs []leaf, set fileSet) error {
 	if len(blobs) == 0 {
 		return nil
 	}
@@ -121,13 +126,16 @@ func (s *Store) writeRun(ctx context.Context, root int, blobs []leaf, stamp func
 	if err := cmd.Start(); err != nil {
 		return failure(ctx, []string{"cat-file"}, stderr, err)
 	}
-	w := &fileWriter{root: root, format: s.format(), in: bufio.NewReaderSize(out, 256<<10), buf: make([]byte, 128<<10), stamp: stamp}
+	w := &fileWriter{root: root, format: s.format(), in: bufio.NewReaderSize(out, 256<<10), buf: make([]byte, 128<<10), stamp: set.stamp, known: set.known}
 	for _, l := range blobs {
 		if err = w.write(l); err != nil {
 			break
 		}
 	}
-	return w.end(ctx, cmd, cancel, stderr, err)
+	if err = w.end(ctx, cmd, cancel, stderr, err); err == nil {
+		s.keepSums(w.sums.String())
+	}
+	return err
 }
 
 func (w *fileWriter) end(ctx context.Context, cmd *exec.Cmd, cancel func(), stderr *tail, err error) error {
@@ -169,6 +177,8 @@ type fileWriter struct {
 	in     *bufio.Reader
 	buf    []byte
 	stamp  func(leaf) time.Time
+	known  map[sallyport.ObjectID]string // read only
+	sums   strings.Builder               // of the others
 }
 
 // write takes the next answer of cat-file for l and checks it against its name.
@@ -210,10 +220,14 @@ func (w *fileWriter) file(l leaf, size int64) error {
 	}
 	defer unix.Close(fd)
 	h := w.format.hasher("blob", size)
+	sum := w.newSum(l)
 	for left := size; left > 0; {
 		n, err := w.in.Read(w.buf[:min(left, int64(len(w.buf)))])
 		if n > 0 {
 			h.Write(w.buf[:n])
+			if sum != nil {
+				sum.Write(w.buf[:n])
+			}
 			if err := writeFull(fd, w.buf[:n]); err != nil {
 				return unwritable(err)
 			}
@@ -226,6 +240,9 @@ func (w *fileWriter) file(l leaf, size int64) error {
 	}
 	if idOf(h) != l.id {
 		return damaged(l.id)
+	}
+	if sum != nil {
+		w.sums.WriteString(sumLine(l.id, sum.Sum(nil)))
 	}
 	mode := uint32(0o644)
 	if l.isExec() {
@@ -242,6 +259,14 @@ func (w *fileWriter) file(l leaf, size int64) error {
 		return unwritable(err)
 	}
 	return nil
+}
+
+// newSum is nil for a blob whose sum nobody wants.
+func (w *fileWriter) newSum(l leaf) hash.Hash {
+	if _, ok := w.known[l.id]; ok || w.known == nil {
+		return nil
+	}
+	return sha256.New()
 }
 
 func writeFull(fd int, p []byte) error {

@@ -72,7 +72,18 @@ type objects struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	broken error
+
+	// trees remembers parsed trees: comparing and building read many of them twice, and a tree bomb names
+	// the same ones again and again. Shared: nobody may write to them.
+	trees map[sallyport.ObjectID][]treeEntry
+	kept  int
+
+	shelf *shelf      // where close puts it for the next reader; nil: close ends it
+	stop  func() bool // detaches it from its present reader's ctx
 }
+
+// maxKept bounds how many entries are remembered; then it begins anew.
+const maxKept = 100_000
 
 func (g git) objects(ctx context.Context, f Format) (*objects, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -99,6 +110,12 @@ func (g git) objects(ctx context.Context, f Format) (*objects, error) {
 }
 
 func (o *objects) close() {
+	if o.shelf == nil || !o.stop() || o.broken != nil || !o.shelf.put(o) {
+		o.end()
+	}
+}
+
+func (o *objects) end() {
 	o.in.Close()
 	o.cancel()
 	o.cmd.Wait()

@@ -2,9 +2,9 @@ package change
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"sallyport.dev/sallyport"
@@ -130,17 +130,31 @@ func (s *Store) copyObjects(ctx context.Context, repo *Repo, commit sallyport.Ob
 	for _, p := range parents {
 		revs += "^" + string(p) + "\n"
 	}
-	r, w := io.Pipe()
-	packed := make(chan error, 1)
-	go func() {
-		err := s.git.stream(ctx, strings.NewReader(revs), w, "pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet", "--threads=1")
-		w.CloseWithError(err)
-		packed <- err
-	}()
-	_, err = repo.git.run(ctx, r, "index-pack", "--stdin", "--threads=1")
-	r.Close()
-	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
-		return perr
+	pack, err := s.spool()
+	if err != nil {
+		return err
 	}
+	defer pack.Close()
+	if err := s.git.stream(ctx, strings.NewReader(revs), pack, "pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet", "--threads=1"); err != nil {
+		return err
+	}
+	if _, err := pack.Seek(0, io.SeekStart); err != nil {
+		return unwritable(err)
+	}
+	_, err = repo.git.run(ctx, pack, "index-pack", "--stdin", "--threads=1")
 	return err
+}
+
+// spool is a file without a name. A pack goes through one instead of a pipe, so that git comes to its end by
+// itself when this process is killed: half a pack would stay in the user's repository.
+func (s *Store) spool() (*os.File, error) {
+	f, err := os.CreateTemp(s.dir, "spool-*.tmp")
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, unwritable(err)
+	}
+	return f, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"sallyport.dev/sallyport"
@@ -40,6 +41,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 		return nil, err
 	}
 	g := git{cred: as.cred, cwd: dir}
+	place := lookAround(ctx, g)
 	out, err := g.run(ctx, nil, "rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--absolute-git-dir", "--git-common-dir", "--show-object-format", "--show-prefix")
 	if err != nil {
 		return nil, explainOpen(dir, err)
@@ -58,25 +60,44 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if !filepath.IsAbs(r.CommonDir) {
 		r.CommonDir = filepath.Join(dir, r.CommonDir)
 	}
-	return r, r.complete(ctx, dir, g, as)
+	return r, r.complete(dir, <-place, as)
 }
 
-func (r *Repo) complete(ctx context.Context, dir string, g git, as identity) error {
+// place is where a work tree lies.
+type place struct {
+	top, outer       string
+	topErr, outerErr error
+}
+
+// lookAround asks for the two facts that git refuses to tell in one answer with the rest where there is no
+// work tree; it does so at the same time, as each takes a git of its own.
+func lookAround(ctx context.Context, g git) <-chan place {
+	done := make(chan place, 1)
+	var p place
+	var wg sync.WaitGroup
+	wg.Go(func() { p.top, p.topErr = g.line(ctx, "rev-parse", "--show-toplevel") })
+	wg.Go(func() { p.outer, p.outerErr = g.line(ctx, "rev-parse", "--show-superproject-working-tree") })
+	go func() {
+		wg.Wait()
+		done <- p
+	}()
+	return done
+}
+
+func (r *Repo) complete(dir string, at place, as identity) error {
 	if r.ObjectFormat != SHA1 && r.ObjectFormat != SHA256 {
 		return refuse(dir, "unknown object format "+string(r.ObjectFormat), "")
 	}
-	top, err := g.line(ctx, "rev-parse", "--show-toplevel")
-	if err != nil {
-		return explainOpen(dir, err)
+	if at.topErr != nil {
+		return explainOpen(dir, at.topErr)
 	}
-	outer, err := g.line(ctx, "rev-parse", "--show-superproject-working-tree")
-	if err != nil {
-		return explainOpen(dir, err)
+	if at.outerErr != nil {
+		return explainOpen(dir, at.outerErr)
 	}
-	if outer != "" {
-		return refuse(dir, "this is a submodule of "+outer, "run in "+outer+", or in a clone of its own")
+	if at.outer != "" {
+		return refuse(dir, "this is a submodule of "+at.outer, "run in "+at.outer+", or in a clone of its own")
 	}
-	r.Top = top
+	r.Top = at.top
 	// A folder inside may belong to somebody else; what counts is who owns the repository.
 	for _, p := range []string{r.Top, r.GitDir, r.CommonDir} {
 		owner, err := actAs(p)

@@ -2,6 +2,8 @@ package change
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"sallyport.dev/sallyport"
@@ -23,29 +25,58 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (Rev, error) {
 	if rev == "HEAD" {
 		notFound.Message, notFound.Hint = "the branch has no commit yet", "make a first commit: git add -A && git commit"
 	}
-	if strings.ContainsAny(rev, "\x00\n") {
-		return Rev{}, notFound
-	}
-	commit, err := r.git.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
-	if exit, _ := exitOf(err); exit > 0 {
-		return Rev{}, notFound
+	found, err := r.resolve(ctx, rev)
+	if err == nil && found == nil {
+		err = notFound
 	}
 	if err != nil {
 		return Rev{}, err
 	}
-	tree, err := r.git.line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
+	return *found, nil
+}
+
+// resolve is the first of the revisions that there is; nil: none. One git answers for all of them, since
+// starting git is most of what this costs, and another one meanwhile names the ref of the likeliest.
+func (r *Repo) resolve(ctx context.Context, revs ...string) (*Rev, error) {
+	var ask strings.Builder
+	for _, rev := range revs {
+		if strings.ContainsAny(rev, "\x00\n") {
+			return nil, nil
+		}
+		fmt.Fprintf(&ask, "%s^{commit}\n%s^{tree}\n", rev, rev)
+	}
+	type named struct {
+		ref string
+		err error
+	}
+	last := revs[len(revs)-1]
+	guess := make(chan named, 1)
+	go func() {
+		ref, err := r.refOf(ctx, last)
+		guess <- named{ref, err}
+	}()
+	out, err := r.git.run(ctx, strings.NewReader(ask.String()), "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	name := <-guess
 	if err != nil {
-		return Rev{}, err
+		return nil, err
 	}
-	ref, err := r.refOf(ctx, rev)
-	if err != nil {
-		return Rev{}, err
+	lines := strings.Split(string(out), "\n")
+	for i, rev := range revs {
+		if len(lines) < 2*i+2 {
+			break
+		}
+		commit, ok := strings.CutSuffix(lines[2*i], " commit")
+		tree, okTree := strings.CutSuffix(lines[2*i+1], " tree")
+		if !ok || !okTree {
+			continue
+		}
+		if rev != last {
+			name.ref, name.err = r.refOf(ctx, rev)
+		}
+		found := &Rev{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), Ref: name.ref}
+		return found, errors.Join(name.err, found.Commit.Check(), found.Tree.Check())
 	}
-	out := Rev{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), Ref: ref}
-	if err := out.Commit.Check(); err != nil {
-		return Rev{}, err
-	}
-	return out, out.Tree.Check()
+	return nil, nil
 }
 
 func (r *Repo) refOf(ctx context.Context, rev string) (string, error) {
@@ -67,15 +98,14 @@ func (r *Repo) Protected(ctx context.Context, configured string) (Rev, error) {
 	if configured != "" {
 		return r.Resolve(ctx, configured)
 	}
-	const remote = "refs/remotes/origin/HEAD"
-	_, err := r.git.line(ctx, "rev-parse", "--verify", "--quiet", remote+"^{commit}")
-	if err == nil {
-		return r.Resolve(ctx, remote)
+	found, err := r.resolve(ctx, "refs/remotes/origin/HEAD", "HEAD")
+	if err == nil && found == nil {
+		return r.Resolve(ctx, "") // for its words
 	}
-	if exit, _ := exitOf(err); exit < 0 {
+	if err != nil {
 		return Rev{}, err
 	}
-	return r.Resolve(ctx, "")
+	return *found, nil
 }
 
 // IsAncestor reports whether old can be reached from new; a commit is its own ancestor.

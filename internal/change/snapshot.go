@@ -65,16 +65,16 @@ func (s *Store) layTracked(b *builder, w *worktree) (int, error) {
 		}
 	}
 	// Removals first: a file may have become a folder.
-	for path, e := range w.unstaged {
-		if e.mode == 0 {
+	for path, u := range w.unstaged {
+		if u.gone {
 			paths[path] = true
 			if err := b.remove(path); err != nil {
 				return 0, err
 			}
 		}
 	}
-	for path, e := range w.unstaged {
-		if e.mode == 0 || e.isGitlink() || !s.repo.reallyChanged(path, e) {
+	for path, u := range w.unstaged {
+		if u.gone || !s.repo.reallyChanged(path, u) {
 			continue
 		}
 		paths[path] = true

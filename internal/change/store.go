@@ -22,6 +22,8 @@ type Store struct {
 	repo *Repo
 	dir  string
 	git  git
+
+	readers shelf
 }
 
 // OpenStore makes or opens the store of repo below dir, which must be ours alone. Repeat: the same store.
@@ -163,7 +165,19 @@ func syncDir(name string) error {
 
 func (s *Store) format() Format { return s.repo.ObjectFormat }
 
-func (s *Store) objects(ctx context.Context) (*objects, error) { return s.git.objects(ctx, s.format()) }
+// objects is a reader of the store, for one goroutine, until it is closed.
+func (s *Store) objects(ctx context.Context) (*objects, error) {
+	o := s.readers.take()
+	if o == nil {
+		var err error
+		if o, err = s.git.objects(context.WithoutCancel(ctx), s.format()); err != nil {
+			return nil, err
+		}
+		o.shelf = &s.readers
+	}
+	o.stop = context.AfterFunc(ctx, o.cancel)
+	return o, nil
+}
 
 func (s *Store) newPack() (*packWriter, error) {
 	return newPackWriter(s.format(), filepath.Join(s.dir, "tmp"))

@@ -69,7 +69,7 @@ func (s *Store) TreeSum(ctx context.Context, tree sallyport.ObjectID) (sallyport
 			raw := sha256.Sum256(data)
 			sum = hex.EncodeToString(raw[:])
 			sums[l.id] = sum
-			fmt.Fprintf(&fresh, "%s %s\n", l.id, sum)
+			fresh.WriteString(sumLine(l.id, raw[:]))
 		}
 		lines = append(lines, fmt.Sprintf("%06o %s\x00%s\n", l.mode, l.path, sum))
 	}
@@ -85,7 +85,13 @@ func (s *Store) TreeSum(ctx context.Context, tree sallyport.ObjectID) (sallyport
 // maxSummedBlob bounds one blob; an Import takes none that is larger.
 const maxSummedBlob = 1 << 30
 
-func (s *Store) sumsPath() string { return filepath.Join(filepath.Dir(s.dir), filepath.Base(s.dir)+".sums") }
+func (s *Store) sumsPath() string {
+	return filepath.Join(filepath.Dir(s.dir), filepath.Base(s.dir)+".sums")
+}
+
+func sumLine(id sallyport.ObjectID, sum []byte) string {
+	return string(id) + " " + hex.EncodeToString(sum) + "\n"
+}
 
 // loadSums reads what is remembered; a torn last line is none.
 func (s *Store) loadSums() map[sallyport.ObjectID]string {

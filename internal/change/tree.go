@@ -108,11 +108,22 @@ func (o *objects) tree(id sallyport.ObjectID) ([]treeEntry, error) {
 	if id == o.format.emptyTree() || id == "" {
 		return nil, nil
 	}
+	if entries, ok := o.trees[id]; ok {
+		return entries, nil
+	}
 	data, err := o.read(id, "tree", maxTreeBytes)
 	if err != nil {
 		return nil, err
 	}
-	return parseTree(o.format, data)
+	entries, err := parseTree(o.format, data)
+	if err != nil {
+		return nil, err
+	}
+	if o.kept += len(entries) + 1; o.trees == nil || o.kept > maxKept {
+		o.trees, o.kept = map[sallyport.ObjectID][]treeEntry{}, len(entries)+1
+	}
+	o.trees[id] = entries
+	return entries, nil
 }
 
 // budget counts what a walk may still look at.

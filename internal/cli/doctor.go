@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"text/tabwriter"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -54,22 +54,20 @@ more hold; run by root (sudo) it runs them. Exit codes: 0 every required layer h
 }
 
 func (a *app) showDoctor(d Doctor, fix bool) {
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	for _, f := range d.Facts {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", mark(f.OK), screen.Line(f.Name), screen.Line(f.Value))
+		a.doctorLine(f.OK, f.Name, f.Value)
 	}
 	for _, l := range d.Layers {
 		needed := "optional"
-		if l.Required {
+		if l.Required || slices.Contains(sallyport.RequiredLayers(), l.Layer) {
 			needed = "required"
 		}
-		text := l.Proof
+		text := fmt.Sprintf("%s, %s: %s", l.Status, needed, l.Proof)
 		if l.Weaker != "" {
-			text += " (weaker: " + l.Weaker + ")"
+			text = fmt.Sprintf("%s, %s, weaker (%s): %s", l.Status, needed, l.Weaker, l.Proof)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s, %s: %s\n", mark(l.Status == sallyport.LayerHeld), screen.Line(string(l.Layer)), screen.Line(string(l.Status)), needed, screen.Line(text))
+		a.doctorLine(l.Status == sallyport.LayerHeld, string(l.Layer), text)
 	}
-	_ = w.Flush()
 	switch {
 	case d.OK:
 		a.say("This machine enforces every required layer.")
@@ -89,11 +87,17 @@ func (a *app) showDoctor(d Doctor, fix bool) {
 	}
 }
 
-func mark(ok bool) string {
+// doctorLine is cut on a terminal, whole elsewhere.
+func (a *app) doctorLine(ok bool, name, text string) {
+	mark := "--"
 	if ok {
-		return "ok"
+		mark = "ok"
 	}
-	return "--"
+	line := screen.Line(fmt.Sprintf("%s  %-23s %s", mark, name, text))
+	if a.Width > 0 {
+		line = screen.Fit(line, a.Width)
+	}
+	fmt.Fprintln(a.Stdout, line)
 }
 
 // applyFixes runs the commands one by one and stops at the first that fails. They are our own, never from a

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -73,9 +74,20 @@ func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.Check
 			results = append(results, r)
 		}
 		if !found {
-			return &sallyport.Error{Op: "check", Code: sallyport.CodeNotFound, Subject: name, Message: "no check of this name is defined for the Attempt"}
+			return &sallyport.Error{Op: "check", Code: sallyport.CodeNotFound, Subject: name, Message: "expected one of: " + checkNames(d.m.Checks)}
 		}
 		return nil
 	})
 	return results, err
+}
+
+func checkNames(checks []sallyport.Check) string {
+	var names []string
+	for _, k := range checks {
+		names = append(names, k.Name)
+	}
+	if len(names) == 0 {
+		return "none, as no check is defined"
+	}
+	return strings.Join(names, ", ")
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func (d *driver) conclude(ctx context.Context) error {
 	records := []journal.Record{{Type: lifecycle.AttemptDecided, Data: lifecycle.Decided{Decision: decision, Reason: why, Seconds: time.Since(d.stageBegan).Seconds()}}}
 	publishing := decision == sallyport.DecisionAccepted && d.m.Publish.To == "branch"
 	if publishing {
-		p, err := d.c.publication(ctx, d.m, d.id, commit)
+		p, err := d.c.publication(ctx, d.repo, d.m, d.id, commit)
 		if err != nil {
 			return err
 		}
@@ -222,8 +223,8 @@ func message(m sallyport.Manifest, at journal.Attempt) string {
 func branchOf(m sallyport.Manifest) string { return "refs/heads/sallyport/" + m.Name }
 
 // publication is the intent to move the WorkOrder's branch to commit: from the last tip that we wrote, or
-// from nothing.
-func (c *Control) publication(ctx context.Context, m sallyport.Manifest, id sallyport.AttemptID, commit sallyport.ObjectID) (lifecycle.Publication, error) {
+// from nothing where it never was or a person has deleted it (after merging, say).
+func (c *Control) publication(ctx context.Context, repo *change.Repo, m sallyport.Manifest, id sallyport.AttemptID, commit sallyport.ObjectID) (lifecycle.Publication, error) {
 	all, err := c.journal.OfWorkOrder(ctx, m.WorkOrder)
 	if err != nil {
 		return lifecycle.Publication{}, err
@@ -233,6 +234,12 @@ func (c *Control) publication(ctx context.Context, m sallyport.Manifest, id sall
 		if a.Published && a.Report.Attempt != id {
 			expect = a.Report.Commit
 		}
+	}
+	switch _, err := repo.Tip(ctx, branchOf(m)); {
+	case sallyport.CodeOf(err) == sallyport.CodeNotFound:
+		expect = ""
+	case err != nil:
+		return lifecycle.Publication{}, err
 	}
 	return lifecycle.Publication{Target: "branch", Branch: branchOf(m), Commit: commit, Expect: expect}, nil
 }
@@ -253,12 +260,23 @@ func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, r
 			return err
 		}
 		why := reasonOf(err)
-		why.Code, why.Message = "branch-taken", "accepted, but not published: "+why.Message
-		if why.Hint == "" {
-			why.Hint = "move or delete that branch, then `sallyport publish " + string(id) + "`"
+		why.Code, why.Message = "branch-taken", "not published: "+messageOf(err)
+		again := "sallyport publish " + screen.Short(id) + " once it is free"
+		if why.Hint != "" {
+			again += ": " + why.Hint
 		}
+		why.Hint = again
 		record = journal.Record{Type: lifecycle.PublicationRefused, Attempt: id, Data: why}
 	}
 	_, err = c.journal.Append(ctx, lease, record)
 	return err
+}
+
+// messageOf is what an error says, without what was being done and to what.
+func messageOf(err error) string {
+	var e *sallyport.Error
+	if errors.As(err, &e) && e.Message != "" {
+		return e.Message
+	}
+	return err.Error()
 }

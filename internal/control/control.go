@@ -24,6 +24,9 @@ type Config struct {
 	State string
 	// Providers makes the list of providers for a factory; only cmd/sallyport knows their kinds.
 	Providers func(f sallyport.FactoryID, state string) ([]provider.Provider, error)
+	// Adopt: opening also starts drivers for live Attempts whose last driver is dead. For commands of a
+	// person; not for drivers themselves.
+	Adopt bool
 	// Driver starts a driver process for an Attempt, in a session of its own, and returns once it runs.
 	Driver func(id sallyport.AttemptID, log *os.File) error
 }

@@ -36,7 +36,9 @@ func (d *driver) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.baseChecks(ctx)()
+	settle := d.baseChecks(ctx)
+	good := false
+	defer func() { settle(good) }()
 	w, done, err := d.connect(ctx, f, rid)
 	if err != nil {
 		return err
@@ -49,6 +51,7 @@ func (d *driver) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	good = agentFailure(agentResult(exit, d.isCancelled()), d.id) == nil
 	return d.collect(ctx, f, rid, w, exit)
 }
 

@@ -109,13 +109,23 @@ func (c *Control) revive(ctx context.Context, at journal.Attempt) error {
 	if (at.Report.State.Ended() && !at.Publishing) || (at.Lease != nil && !journal.DeadOnThisHost(at.Lease.Holder)) {
 		return nil
 	}
-	if at.Lease == nil && at.Report.State == sallyport.AttemptQueued {
-		created, err := time.Parse(time.RFC3339, at.Report.Created)
-		if err == nil && time.Since(created) < 5*time.Second {
-			return nil // its first driver is on its way
+	// A queued Attempt's first driver may still be on its way: then there are two, and one takes the lease.
+	return c.StartDriver(ctx, at.Report.Attempt)
+}
+
+// adopt starts a driver for every live Attempt whose last one is proven dead, so that any command of a person
+// picks up what a crash left.
+func (c *Control) adopt(ctx context.Context) error {
+	live, err := c.journal.Attempts(ctx, false)
+	if err != nil {
+		return err
+	}
+	for _, at := range live {
+		if err := c.revive(ctx, at); err != nil {
+			return err
 		}
 	}
-	return c.StartDriver(ctx, at.Report.Attempt)
+	return nil
 }
 
 type follower struct {
@@ -147,12 +157,18 @@ func (f *follower) show(at journal.Attempt) {
 			f.on.Notice(at.Report.Notices[f.notices])
 		}
 	}
-	f.copy()
+	begins := at.Report.State == sallyport.AttemptRunning
+	if !begins {
+		f.copy() // all of it, before a line says that the next stage began
+	}
 	if at.Report.State != f.state {
 		f.state = at.Report.State
 		if f.on.Stage != nil {
 			f.on.Stage(at)
 		}
+	}
+	if begins {
+		f.copy()
 	}
 	if f.on.Check != nil {
 		for ; f.checks < len(at.Report.Checks); f.checks++ {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -72,7 +74,25 @@ func (d *driver) importBundle(ctx context.Context, at journal.Attempt) error {
 	for i, m := range imported.Commits {
 		imported.Commits[i] = screen.Text([]byte(m))
 	}
-	return d.record(ctx, journal.Record{Type: lifecycle.AttemptImported, Data: imported})
+	records := []journal.Record{{Type: lifecycle.AttemptImported, Data: imported}}
+	if text := leftOut(imported.Left); text != "" {
+		records = append(records, journal.Record{Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: text}})
+	}
+	return d.record(ctx, records...)
+}
+
+// leftOut says what of the workspace is not part of the change; ignored files are as a person expects.
+func leftOut(left map[string]int) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(left)) {
+		if reason != collect.LeftIgnored {
+			parts = append(parts, fmt.Sprintf("%d %s", left[reason], reason))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "not taken into the change: " + strings.Join(parts, ", ")
 }
 
 // inspect finds what can be said of the change without running it. A repeat says the same.
@@ -97,8 +117,8 @@ func (d *driver) inspect(ctx context.Context) error {
 }
 
 // baseChecks runs the checks on the untouched base while the agent works; the returned function waits for
-// them.
-func (d *driver) baseChecks(ctx context.Context) func() {
+// them, or ends them where nobody wants their answer any more.
+func (d *driver) baseChecks(ctx context.Context) func(wanted bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -108,7 +128,13 @@ func (d *driver) baseChecks(ctx context.Context) func() {
 			}
 		}
 	})
-	return func() { wg.Wait(); cancel() }
+	return func(wanted bool) {
+		if !wanted {
+			cancel()
+		}
+		wg.Wait()
+		cancel()
+	}
 }
 
 // onBase is a check's outcome on the base: remembered per base, check and toolchain.

@@ -17,7 +17,7 @@ import (
 
 // Open opens the state folder, making it on first use. CodeUnavailable: it cannot be written; CodeCorrupt: the
 // journal is damaged; CodeUnsupported: it is of a newer version.
-func Open(_ context.Context, cfg Config) (*Control, error) {
+func Open(ctx context.Context, cfg Config) (*Control, error) {
 	for _, d := range []string{"", "attempts", "manifests", "quarantine", "repos", "base-checks"} {
 		if err := os.MkdirAll(filepath.Join(cfg.State, d), 0o700); err != nil {
 			return nil, stateError(filepath.Join(cfg.State, d), err)
@@ -40,6 +40,12 @@ func Open(_ context.Context, cfg Config) (*Control, error) {
 	}
 	if c.journal, err = sqlite.Open(filepath.Join(cfg.State, "journal.db"), sqlite.Options{}); err != nil {
 		return nil, err
+	}
+	if cfg.Adopt {
+		if err := c.adopt(ctx); err != nil {
+			c.Close()
+			return nil, err
+		}
 	}
 	return c, nil
 }

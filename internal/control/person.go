@@ -81,7 +81,7 @@ func (c *Control) Publish(ctx context.Context, id string) (journal.Attempt, erro
 		return at, err
 	}
 	if !at.Publishing {
-		p, err := c.publication(ctx, m, at.Report.Attempt, at.Report.Commit)
+		p, err := c.publication(ctx, repo, m, at.Report.Attempt, at.Report.Commit)
 		if err != nil {
 			return at, err
 		}

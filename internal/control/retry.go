@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"sallyport.dev/sallyport"
@@ -49,6 +50,9 @@ func (c *Control) Retry(ctx context.Context, id, message string) (sallyport.Atte
 	}
 	m, err := c.manifest(at.Report.Manifest)
 	if err != nil {
+		return "", err
+	}
+	if err := credentialThere(m.Agent, os.Getenv); err != nil {
 		return "", err
 	}
 	unlock, err := c.lockWorkOrder(m.WorkOrder)

@@ -170,6 +170,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 		if in.Agent, err = agent.Override(in.Agent, os.Getenv); err != nil {
 			return fail(err)
 		}
+		if err := credentialThere(in.Agent, os.Getenv); err != nil {
+			return fail(err)
+		}
 	}
 	in.Host = hostFacts()
 	tools, err := c.tools(repo, in, r.Environ)
@@ -183,6 +186,16 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	}
 	m.Notices = append(m.Notices, tools.Notices...)
 	return m, nil
+}
+
+// credentialThere refuses an agent whose model credential nobody has set: it would try for minutes and then
+// fail with an error of the model's. The value is looked at again when it is needed.
+func credentialThere(a sallyport.Agent, getenv func(string) string) error {
+	if a.Endpoint == nil || getenv(a.Endpoint.CredentialEnv) != "" {
+		return nil
+	}
+	return &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeInvalid, Subject: a.Name, Message: "the environment variable " + a.Endpoint.CredentialEnv + " is not set; without it the agent cannot reach its model",
+		Hint: "set it where you call sallyport; the sandbox only ever holds a placeholder"}
 }
 
 func resolveBase(ctx context.Context, repo *change.Repo, rev string) (manifest.Base, error) {

@@ -250,7 +250,7 @@ func TestVerifyStrict(t *testing.T) {
 		{"required layer not held", `"status":"held","required":true`, `"status":"not-held","required":true`},
 		{"blocking finding", `"severity":"warn"`, `"severity":"block"`},
 		{"short nonce", `"nonce":"0123456789abcdef0123"`, `"nonce":"01"`},
-		{"this attempt as an earlier one", `"number":1,"state"`, `"number":2,"state"`},
+		{"an earlier attempt without number", `"number":1,"state"`, `"number":0,"state"`},
 		{"not UTF-8", "Fix it ✔", "Fix it \xff"},
 		{"trailing data", `"messages":["Fix it ✔"]}}}`, `"messages":["Fix it ✔"]}}}{}`},
 	} {

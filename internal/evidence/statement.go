@@ -98,8 +98,9 @@ func checkIdentity(p Predicate) error {
 		return invalid("attempt.nonce", "expected at least 16 characters chosen for this Attempt")
 	}
 	for i, e := range p.Attempts {
-		if e.ID == p.Attempt.ID || e.Number >= p.Attempt.Number {
-			return invalid(fmt.Sprintf("attempts[%d]", i), "expected an earlier Attempt than number %d", p.Attempt.Number)
+		// Not by number: every revision of a WorkOrder counts its Attempts from 1.
+		if e.ID == p.Attempt.ID || e.Number < 1 {
+			return invalid(fmt.Sprintf("attempts[%d]", i), "expected an earlier Attempt, not this one, and a number of 1 or more")
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ type Attempt struct {
 	CancelBy        string
 	Imported        *lifecycle.Imported
 	Publication     *lifecycle.Publication // the last intent
-	Publishing      bool // that intent is neither done nor refused: the ref may have moved
+	Publishing      bool                   // that intent is neither done nor refused: the ref may have moved
 	Published       bool
 	Lease           *Lease // the last lease, expired or not; nil: never or released
 }

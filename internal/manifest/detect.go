@@ -320,7 +320,7 @@ func (d *detector) python(f folder) string {
 			return env + "/bin/python"
 		}
 	}
-	return "python"
+	return "python3" // many systems have no "python"
 }
 
 // nameChecks gives each check a short unique name: the folder's, the language's, or "test".

@@ -55,7 +55,7 @@ func TestDetect(t *testing.T) {
 			Detection{Languages: []string{"node"}, Checks: []Detected{{"test", "node", "yarn test", ""}}}},
 		{"damaged package.json", map[string]string{"package.json": `{`}, Detection{Languages: []string{"node"}}},
 		{"python by tests", map[string]string{"tests/unit/test_a.py": ""},
-			Detection{Languages: []string{"python"}, Checks: []Detected{{"test", "python", "python -m pytest", ""}}}},
+			Detection{Languages: []string{"python"}, Checks: []Detected{{"test", "python", "python3 -m pytest", ""}}}},
 		{"python without tests", map[string]string{"setup.py": ""}, Detection{Languages: []string{"python"}}},
 		{"rust workspace", map[string]string{"Cargo.toml": "[workspace]\nmembers = [\"a\"]\n", "a/Cargo.toml": "[package]\n", "a/tests/x.rs": ""},
 			Detection{Languages: []string{"rust"}, Checks: []Detected{{"test", "rust", "cargo test", ""}}}},

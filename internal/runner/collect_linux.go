@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/collect"
 	"sallyport.dev/sallyport/internal/contain"
 )
@@ -66,9 +67,21 @@ func collectChange(p *Plan, raw *rawSources) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "collect:", err)
-		return 1
+		return statusBase + int(sallyport.CodeOf(err))
 	}
 	return 0
+}
+
+// statusBase lies above the statuses that Go's runtime and a shell give.
+const statusBase = 40
+
+// CollectCode is the code that a collector's exit status stands for: whether the same would fail again.
+func CollectCode(status int) sallyport.Code {
+	code := sallyport.Code(status - statusBase)
+	if code < sallyport.CodeUnknown || code > sallyport.CodeCorrupt {
+		return sallyport.CodeUnknown
+	}
+	return code
 }
 
 func writeChange(p *Plan, raw *rawSources, w *collect.Writer) error {

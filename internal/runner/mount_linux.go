@@ -51,17 +51,16 @@ func buildRoot(p *Plan) error {
 }
 
 func (b *root) skeleton() error {
+	for _, l := range b.plan.Links {
+		if depth(l.Path) == 1 { // before the folders: /home may be a link
+			if err := b.link(l); err != nil {
+				return err
+			}
+		}
+	}
 	for _, d := range append([]string{"/proc", "/dev", "/tmp", "/run", "/var", layersDir}, b.plan.Folders...) {
 		if err := b.mkdir(d, 0o755); err != nil {
 			return err
-		}
-	}
-	for _, l := range b.plan.Links {
-		if err := b.mkdir(filepath.Dir(l.Path), 0o755); err != nil {
-			return err
-		}
-		if err := b.r.Symlink(l.Target, rel(l.Path)); err != nil && !os.IsExist(err) {
-			return fmt.Errorf("link %s: %w", l.Path, err)
 		}
 	}
 	for _, f := range b.plan.Files {
@@ -130,7 +129,17 @@ func (b *root) proc() error {
 	return nil
 }
 
-// mounts applies binds and overlays, parents first, so that a mount never hides a later one.
+func (b *root) link(l Link) error {
+	if err := b.mkdir(filepath.Dir(l.Path), 0o755); err != nil {
+		return err
+	}
+	if err := b.r.Symlink(l.Target, rel(l.Path)); err != nil && !os.IsExist(err) {
+		return fmt.Errorf("link %s: %w", l.Path, err)
+	}
+	return nil
+}
+
+// mounts applies binds, overlays and links, parents first, so that a mount never hides a later one.
 func (b *root) mounts() error {
 	type item struct {
 		target string
@@ -142,6 +151,11 @@ func (b *root) mounts() error {
 	}
 	for _, o := range b.plan.Overlays {
 		all = append(all, item{o.Target, func() error { return b.overlay(o) }})
+	}
+	for _, l := range b.plan.Links {
+		if depth(l.Path) > 1 {
+			all = append(all, item{l.Path, func() error { return b.link(l) }})
+		}
 	}
 	sort.SliceStable(all, func(i, j int) bool { return depth(all[i].target) < depth(all[j].target) })
 	for _, m := range all {
@@ -289,7 +303,8 @@ func (b *root) touch(target string) error {
 	if err := b.mkdir(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	f, err := b.r.OpenFile(rel(target), os.O_CREATE|os.O_RDONLY, 0o644)
+	// Without O_NONBLOCK a FIFO that an agent left at this name would hold us for ever.
+	f, err := b.r.OpenFile(rel(target), os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return err
 	}

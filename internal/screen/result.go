@@ -325,6 +325,9 @@ func next(r sallyport.Report) string {
 		if r.Branch != "" {
 			return "git merge " + shellWord(strings.TrimPrefix(r.Branch, "refs/heads/"))
 		}
+		if r.Reason.Hint != "" { // why it is not published
+			return r.Reason.Hint
+		}
 		return "sallyport diff " + id
 	case sallyport.AttemptAwaitingApproval:
 		return "sallyport diff " + id + "   then   sallyport approve " + id

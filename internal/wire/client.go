@@ -35,17 +35,51 @@ func Dial(ctx context.Context, c net.Conn, allocation sallyport.AllocationID, au
 
 // open sends q and returns the stream; ctx's end closes it.
 func (w *Client) open(ctx context.Context, q request) (*yamux.Stream, func(), error) {
-	st, err := w.session.OpenStream()
-	if err != nil {
-		return nil, nil, unexpected(err)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, w.outcome(ctx, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = st.SetDeadline(time.Unix(1, 0)); st.Close() })
-	if err := writeFrame(st, q); err != nil {
-		stop()
-		st.Close()
-		return nil, nil, w.outcome(ctx, unexpected(err))
+	type opened struct {
+		st  *yamux.Stream
+		err error
 	}
-	return st, func() { stop(); st.Close() }, nil
+	// The multiplexer waits for the other end without looking at ctx; so it waits on its own.
+	done := make(chan opened, 1)
+	go func() {
+		st, err := w.session.OpenStream()
+		if err != nil {
+			done <- opened{nil, unexpected(err)}
+			return
+		}
+		if err := writeFrame(st, q); err != nil {
+			st.Close()
+			done <- opened{nil, sent(err)}
+			return
+		}
+		done <- opened{st, nil}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, nil, w.outcome(ctx, o.err)
+		}
+		stop := context.AfterFunc(ctx, func() { _ = o.st.SetDeadline(time.Unix(1, 0)); o.st.Close() })
+		return o.st, func() { stop(); o.st.Close() }, nil
+	case <-ctx.Done():
+		go func() {
+			if o := <-done; o.st != nil {
+				o.st.Close()
+			}
+		}()
+		return nil, nil, w.outcome(ctx, ctx.Err())
+	}
+}
+
+// sent keeps a refusal of our own and takes anything else for a cut.
+func sent(err error) error {
+	if sallyport.CodeOf(err) == sallyport.CodeExhausted {
+		return err
+	}
+	return unexpected(err)
 }
 
 // outcome prefers the caller's own end over what it caused.

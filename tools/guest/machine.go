@@ -102,7 +102,8 @@ func (c Config) prepare(b Base, dir string) ([]string, error) {
 		"-M", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
 		"-accel", "tcg", "-cpu", "max", "-smp", strconv.Itoa(c.CPUs), "-m", strconv.Itoa(c.Memory),
 		"-kernel", b.kernel, "-initrd", filepath.Join(dir, "initial.cpio"),
-		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr",
+		// no_timer_check: on a loaded host the emulated timer is late, which the kernel takes for broken hardware.
+		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr no_timer_check tsc=reliable",
 		"-serial", "file:" + filepath.Join(dir, "console"),
 		"-drive", "if=none,id=root,format=raw,snapshot=on,file=" + commas(b.root), "-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=local,format=raw,readonly=on,file=" + commas(filepath.Join(dir, "local.img")), "-device", "virtio-blk-pci,drive=local",

@@ -17,6 +17,7 @@ var programs = []struct{ name, pkg string }{
 	{emulator, "qemu-system-x86"},
 	{"mke2fs", "e2fsprogs"},
 	{"dpkg", "dpkg"},
+	{"tar", "tar"},
 	{"apt-get", "apt"},
 	{"apt-cache", "apt"},
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"sort"
@@ -18,13 +19,13 @@ const kernelPackage = "linux-image-cloud-amd64"
 // Their maintainer scripts are not run, so the list holds only packages that work when unpacked.
 var userland = []string{
 	"base-files", "ca-certificates", "coreutils", "dash", "bash", "diffutils", "findutils", "git", "grep", "gzip", "hostname",
-	"libacl1", "libattr1", "libblkid1", "libc6", "libc-bin", "libcap2", "libcrypt1", "libexpat1", "libgcc-s1", "libgmp10", "libmount1",
-	"libpcre2-8-0", "libproc2-0", "libselinux1", "libsmartcols1", "libssl3", "libsystemd0", "liblz4-1", "liblzma5", "libzstd1",
+	"libacl1", "libattr1", "libblkid1", "libc6", "libc-bin", "libcap-ng0", "libcap2", "libcrypt1", "libexpat1", "libgcc-s1", "libgmp10", "libmount1",
+	"libncursesw6", "libpcre2-8-0", "libproc2-0", "libselinux1", "libsmartcols1", "libssl3", "libsystemd0", "liblz4-1", "liblzma5", "libzstd1",
 	"libgcrypt20", "libgpg-error0", "libtinfo6", "libudev1", "libuuid1", "mawk", "mount", "perl-base", "procps", "sed", "tar", "util-linux", "zlib1g",
 }
 
 // recipe changes when the base would be made otherwise from the same packages.
-const recipe = "1"
+const recipe = "2"
 
 // archive is one package file as apt names it.
 type archive struct {
@@ -113,9 +114,36 @@ func unpack(root string, files []string) error {
 		}
 	}
 	for _, f := range files {
-		if _, err := output("", "dpkg", "-x", f, root); err != nil {
-			return err
+		if err := extract(root, f); err != nil {
+			return fmt.Errorf("unpack %s: %w", filepath.Base(f), err)
 		}
 	}
 	return nil
+}
+
+// extract keeps links to folders, where dpkg -x would put folders in their place.
+func extract(root, file string) error {
+	dpkg, err := find("dpkg-deb")
+	if err != nil {
+		return err
+	}
+	tar, err := find("tar")
+	if err != nil {
+		return err
+	}
+	from, to := exec.Command(dpkg, "--fsys-tarfile", file), exec.Command(tar, "-x", "-C", root, "--keep-directory-symlink", "--no-same-owner")
+	if to.Stdin, err = from.StdoutPipe(); err != nil {
+		return err
+	}
+	var errs strings.Builder
+	to.Stderr = &errs
+	if err := from.Start(); err != nil {
+		return err
+	}
+	if err := to.Run(); err != nil {
+		from.Process.Kill()
+		from.Wait()
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	return from.Wait()
 }

@@ -31,6 +31,9 @@ func Install(t testing.TB) string {
 	return bin
 }
 
+// Programs is Install for programs that are no test.
+func Programs() (string, error) { return install() }
+
 func install() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

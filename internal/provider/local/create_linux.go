@@ -49,7 +49,7 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 		return "", err
 	}
 	defer unlock()
-	done, err := p.same(dir, spec)
+	done, err := p.same(ctx, dir, spec)
 	if err != nil || done {
 		return id, err
 	}
@@ -63,6 +63,10 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 		return "", stateError("create", dir, err)
 	}
 	if err := p.startKeeper(ctx, dir, spec, false); err != nil {
+		if sallyport.CodeOf(err) != sallyport.CodeUnknown {
+			// It is certain that nothing was made; what removing does not reach, List still finds.
+			_ = p.remove(context.WithoutCancel(ctx), dir, spec.Allocation)
+		}
 		return "", err
 	}
 	return id, nil
@@ -88,11 +92,21 @@ func checkSpec(s provider.Spec, f sallyport.FactoryID) error {
 	case s.Limits.Time <= 0 || s.Limits.Memory <= 0 || s.Limits.PIDs <= 0 || s.Limits.Disk <= 0 || s.Limits.Output <= 0:
 		return invalid("limits", "time, memory, pids, disk and output above zero")
 	}
+	for _, f := range s.Command.Files {
+		if !filepath.IsAbs(f.Name) && !filepath.IsLocal(f.Name) {
+			return invalid("command.files: "+f.Name, "a name below "+provider.FilesFolder)
+		}
+	}
+	for _, l := range s.Require {
+		if !slices.Contains(sallyport.Layers(), l) {
+			return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: string(l), Message: "expected a layer that this version can prove"}
+		}
+	}
 	return nil
 }
 
 // same reports whether spec was already made. A folder whose keeper never came to life is made anew.
-func (p *Provider) same(dir string, spec provider.Spec) (bool, error) {
+func (p *Provider) same(ctx context.Context, dir string, spec provider.Spec) (bool, error) {
 	old, err := readSpec(dir)
 	if os.IsNotExist(err) {
 		return false, nil
@@ -105,18 +119,23 @@ func (p *Provider) same(dir string, spec provider.Spec) (bool, error) {
 	if !bytes.Equal(a, b) {
 		return false, &sallyport.Error{Op: "create", Code: sallyport.CodeConflict, Subject: string(spec.Allocation), Message: "made before from another spec"}
 	}
-	if _, err := os.Stat(filepath.Join(dir, keeper.FileStarted)); err == nil {
+	ready := exists(dir, keeper.FileLayers)
+	if ready && (exists(dir, keeper.FileStarted) || exists(dir, keeper.FileExit)) {
 		return true, nil
 	}
-	if self, err := readSelf(dir); err == nil && self.Alive() {
-		if _, err := os.Stat(filepath.Join(dir, keeper.FileLayers)); err == nil {
-			return true, nil
-		}
-		if err := self.Kill(); err != nil {
-			return false, err
-		}
+	if self, err := readSelf(dir); ready && err == nil && self.Alive() {
+		return true, nil
+	}
+	// Also a keeper that has not yet written who it is: two of them must never meet in one folder.
+	if err := endProcesses(ctx, dir, spec.Allocation); err != nil {
+		return false, err
 	}
 	return false, removeData(dir)
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
 }
 
 // salvage starts a keeper that only serves what is left of an Allocation.
@@ -204,6 +223,10 @@ func environment(env map[string]string) []string {
 
 // launch starts the keeper with its descriptors and waits for its word.
 func (p *Provider) launch(ctx context.Context, dir string, setup keeper.Setup, ids mapping, group, sources []*os.File) error {
+	// What a shell left open in us must not live on in a keeper.
+	if err := contain.SealDescriptors(); err != nil {
+		return err
+	}
 	var open []*os.File
 	defer func() {
 		for _, f := range open {
@@ -328,11 +351,16 @@ func outsideLayers(spec provider.Spec, g group) []sallyport.LayerReport {
 	return append(ls, g.layers...)
 }
 
+// lockPatience bounds the wait for another process that works on the same sandbox: a stopped one would hold
+// it for ever.
+const lockPatience = time.Minute
+
 func lockFolder(ctx context.Context, dir string) (func(), error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, stateError("lock", dir, err)
 	}
+	patience := time.After(lockPatience)
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -345,7 +373,10 @@ func lockFolder(ctx context.Context, dir string) (func(), error) {
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, &sallyport.Error{Op: "lock", Code: sallyport.CodeUnavailable, Subject: dir, Message: "another process works on this sandbox", Err: ctx.Err()}
+			return nil, &sallyport.Error{Op: "lock", Code: sallyport.CodeUnknown, Subject: dir, Message: "the caller stopped waiting while another process works on this sandbox", Err: ctx.Err()}
+		case <-patience:
+			f.Close()
+			return nil, &sallyport.Error{Op: "lock", Code: sallyport.CodeUnavailable, Subject: dir, Message: "another process works on this sandbox"}
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -38,6 +38,11 @@ func (p *Provider) Destroy(ctx context.Context, id sallyport.ResourceID) error {
 		return err
 	}
 	defer unlock()
+	return p.remove(ctx, dir, a)
+}
+
+// remove is Destroy under the folder's lock.
+func (p *Provider) remove(ctx context.Context, dir string, a sallyport.AllocationID) error {
 	if err := endProcesses(ctx, dir, a); err != nil {
 		return err
 	}
@@ -70,7 +75,10 @@ func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) err
 				return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Err: err}
 			}
 		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
+		if ctx.Err() != nil {
+			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnknown, Subject: string(a), Message: "the caller stopped waiting; call again", Err: ctx.Err()}
+		}
+		if time.Now().After(deadline) {
 			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Message: "killed processes are not gone yet; call again"}
 		}
 		time.Sleep(2 * time.Millisecond)

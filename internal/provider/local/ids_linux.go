@@ -46,32 +46,28 @@ type mapping struct {
 	hostKeeper int
 }
 
-// take returns the Allocation's ids; a repeat returns the same. As root it claims a slot by a file whose
-// content is the allocation.
+// take returns the Allocation's ids; a repeat returns the same. As root it claims a slot by a symbolic link
+// whose text is the allocation: made and marked in one step, so that a crash leaves no slot without an owner.
 func (i identities) take(a sallyport.AllocationID) (mapping, error) {
 	if i.uid != 0 {
 		return mapping{own: true, uid: i.uid, gid: i.gid, hostAgent: i.uid, hostKeeper: i.uid}, nil
+	}
+	held, err := i.slots(a)
+	if err != nil {
+		return mapping{}, stateError("take ids", i.folder, err)
+	}
+	if len(held) > 0 {
+		return rootMapping(held[0]), nil
 	}
 	start := int(a[len(a)-1])<<8 | int(a[len(a)-2])
 	for n := range hostIDs {
 		slot := (start + n) % hostIDs
 		name := filepath.Join(i.folder, strconv.Itoa(slot))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		err := os.Symlink(string(a), name)
 		if os.IsExist(err) {
-			if b, err := os.ReadFile(name); err == nil && string(b) == string(a) {
-				return rootMapping(slot), nil
-			}
 			continue
 		}
 		if err != nil {
-			return mapping{}, stateError("take ids", name, err)
-		}
-		_, err = f.WriteString(string(a))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			os.Remove(name)
 			return mapping{}, stateError("take ids", name, err)
 		}
 		return rootMapping(slot), nil
@@ -88,17 +84,36 @@ func (i identities) release(a sallyport.AllocationID) error {
 	if i.uid != 0 {
 		return nil
 	}
-	entries, err := os.ReadDir(i.folder)
+	held, err := i.slots(a)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name := filepath.Join(i.folder, e.Name())
-		if b, err := os.ReadFile(name); err == nil && string(b) == string(a) {
-			return os.Remove(name)
+	for _, slot := range held {
+		if err := os.Remove(filepath.Join(i.folder, strconv.Itoa(slot))); err != nil && !os.IsNotExist(err) {
+			return err
 		}
 	}
 	return nil
+}
+
+// slots are those that a has claimed.
+func (i identities) slots(a sallyport.AllocationID) ([]int, error) {
+	entries, err := os.ReadDir(i.folder)
+	if err != nil {
+		return nil, err
+	}
+	var held []int
+	for _, e := range entries {
+		if owner, err := os.Readlink(filepath.Join(i.folder, e.Name())); err != nil || owner != string(a) {
+			continue
+		}
+		slot, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, slot)
+	}
+	return held, nil
 }
 
 // attributes are how a keeper is started under m: a user namespace of its own, capabilities only there.

@@ -117,6 +117,8 @@ func (p *Provider) status(a sallyport.AllocationID) (provider.Status, error) {
 	switch {
 	case err != nil:
 		st.HalfMade, st.Detail = true, "its keeper was not started"
+	case !exists(dir, keeper.FileLayers):
+		st.HalfMade, st.Detail = true, "its layers were not proved"
 	case !self.Alive():
 		st.Detail = "its keeper is gone; the workspace is held"
 	default:
@@ -166,6 +168,12 @@ func (p *Provider) Connect(ctx context.Context, id sallyport.ResourceID, auth pr
 		}
 	}
 	c, err := dialIn(ctx, dir, socketWire)
+	if ctx.Err() != nil {
+		if err == nil {
+			c.Close()
+		}
+		return nil, &sallyport.Error{Op: "connect", Code: sallyport.CodeUnknown, Subject: string(a), Message: "the caller stopped waiting", Err: ctx.Err()}
+	}
 	if err != nil {
 		return nil, &sallyport.Error{Op: "connect", Code: sallyport.CodeUnavailable, Subject: string(a), Err: err}
 	}
@@ -173,7 +181,12 @@ func (p *Provider) Connect(ctx context.Context, id sallyport.ResourceID, auth pr
 	if err != nil {
 		return nil, err
 	}
-	return &localWire{Client: w, dir: dir, hello: wire.Hello{Allocation: a, Secret: auth.Secret, Fence: auth.Fence}}, nil
+	spec, err := readSpec(dir)
+	if err != nil {
+		w.Close()
+		return nil, stateError("connect", dir, err)
+	}
+	return &localWire{Client: w, dir: dir, hello: wire.Hello{Allocation: a, Secret: auth.Secret, Fence: auth.Fence}, port: spec.EgressPort}, nil
 }
 
 // localWire adds to the byte stream what a shared kernel can: a socket handed out.
@@ -181,10 +194,14 @@ type localWire struct {
 	*wire.Client
 	dir   string
 	hello wire.Hello
+	port  int // of the egress listener inside; 0: there is none
 }
 
 // Egress implements provider.Wire: one message, one descriptor.
 func (w *localWire) Egress(ctx context.Context) (*os.File, error) {
+	if w.port == 0 {
+		return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnsupported, Message: "this sandbox was made without a way out"}
+	}
 	fail := func(err error) (*os.File, error) {
 		return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnavailable, Message: "the sandbox's listening socket was not handed out", Err: err}
 	}

@@ -88,8 +88,8 @@ func (b *planner) identityFiles() []provider.File {
 // dataFolders makes everything the sandbox will write to, owned by its command.
 func (b *planner) dataFolders() error {
 	data := filepath.Join(b.dir, keeper.FolderData)
-	if err := os.MkdirAll(data, 0o711); err != nil {
-		return stateError("create", data, err)
+	if err := readableFolder(data); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		name string
@@ -163,6 +163,18 @@ func (b *planner) ownFolder(path string, mode os.FileMode) error {
 	return nil
 }
 
+// readableFolder makes a folder of the caller's that the keeper, under its own uid, can list: it counts what
+// lies below. Nobody else gets through the allocation's folder.
+func readableFolder(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return stateError("create", path, err)
+	}
+	if err := os.Chmod(path, 0o755); err != nil { // whatever the umask
+		return stateError("create", path, err)
+	}
+	return nil
+}
+
 // safeDevices is all of /dev that a build needs.
 var safeDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
@@ -195,6 +207,9 @@ func (b *planner) mounts() error {
 			b.plan.Links = append(b.plan.Links, runner.Link{Path: m.Path, Target: target})
 			continue
 		}
+		for _, h := range m.Hide {
+			b.plan.Hide = append(b.plan.Hide, filepath.Join(m.Path, h))
+		}
 		if m.Mode == "cow" {
 			if err := b.overlay([]string{m.Path}, m.Path, fmt.Sprintf("cow%d", b.cow)); err != nil {
 				return err
@@ -208,9 +223,6 @@ func (b *planner) mounts() error {
 			return err
 		}
 		b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: m.Path, File: !fi.IsDir(), Exec: true})
-		for _, h := range m.Hide {
-			b.plan.Hide = append(b.plan.Hide, filepath.Join(m.Path, h))
-		}
 	}
 	return nil
 }
@@ -229,8 +241,8 @@ func (b *planner) workspace() error {
 
 func (b *planner) overlay(lowers []string, target, name string) error {
 	data := filepath.Join(b.dir, keeper.FolderData, name)
-	if err := os.MkdirAll(data, 0o711); err != nil {
-		return stateError("create", data, err)
+	if err := readableFolder(data); err != nil {
+		return err
 	}
 	for _, d := range []string{"upper", "work"} {
 		if err := b.ownFolder(filepath.Join(data, d), 0o755); err != nil {

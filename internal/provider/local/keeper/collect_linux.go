@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/runner"
@@ -24,7 +25,7 @@ func (k *keeper) Collect(ctx context.Context, w io.Writer) error {
 	defer k.collecting.Unlock()
 	f, err := k.dir.Open(FileBundle)
 	if os.IsNotExist(err) {
-		if err = k.makeBundle(); err == nil {
+		if err = k.bundle(); err == nil {
 			f, err = k.dir.Open(FileBundle)
 		}
 	}
@@ -35,6 +36,29 @@ func (k *keeper) Collect(ctx context.Context, w io.Writer) error {
 	_, err = io.Copy(w, f)
 	return err
 }
+
+// bundle makes the bundle, once. A refusal is the same for every repeat. After a failure of another kind a
+// repeat may go better, but detached mounts can be attached only once: this keeper ends, everything being
+// durable, and the next Connect starts another with a new set.
+func (k *keeper) bundle() error {
+	if k.refused != nil {
+		return k.refused
+	}
+	err := k.makeBundle()
+	switch sallyport.CodeOf(err) {
+	case sallyport.CodeExhausted, sallyport.CodeInvalid, sallyport.CodeCorrupt:
+		k.refused = err
+	default:
+		if err != nil && len(k.again) > 0 {
+			k.refused = &sallyport.Error{Op: "collect", Code: sallyport.CodeUnavailable, Message: "the keeper is being replaced: connect again", Err: err}
+			time.AfterFunc(retireAfter, func() { os.Exit(0) })
+		}
+	}
+	return err
+}
+
+// retireAfter lets the failure reach whoever asked.
+const retireAfter = 200 * time.Millisecond
 
 // bundleSlack is what the stream's own records may add to the content that the disk limit bounds.
 const bundleSlack = 64 << 20
@@ -94,7 +118,7 @@ func (k *keeper) runCollector(result *os.File) error {
 	result.Close()
 	<-s.gone
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		return &sallyport.Error{Op: "collect", Code: sallyport.CodeUnknown, Message: fmt.Sprintf("the collector ended with status %d", code)}
+		return &sallyport.Error{Op: "collect", Code: runner.CollectCode(code), Message: fmt.Sprintf("the collector ended with status %d; the keeper's log has its words", code)}
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ const (
 	FileLayers  = "layers.json"  // the containment receipt
 	FileStarted = "started.json" // the command was about to start
 	FileExit    = "exit.json"    // provider.Exit
+	FileFence   = "fence.json"   // the highest fence seen
 	FileOutput  = "output"       // the command's output, the spool
 	FileBundle  = "bundle"       // the change stream, complete
 )
@@ -105,6 +106,7 @@ type keeper struct {
 	hold  *time.Timer
 
 	collecting sync.Mutex
+	refused    error // why no bundle will be made; under collecting
 }
 
 // Admit implements wire.Host.
@@ -118,7 +120,13 @@ func (k *keeper) Admit(id sallyport.AllocationID, secret string, fence int64) er
 	if fence < k.fence {
 		return &sallyport.Error{Op: "connect", Code: sallyport.CodeFenced, Message: "a later holder has this sandbox"}
 	}
-	k.fence = fence
+	if fence > k.fence {
+		// Durable first: a later keeper of this allocation must refuse whoever this one refuses.
+		if err := k.record(FileFence, fence); err != nil {
+			return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnavailable, Message: "the fence could not be made durable", Err: err}
+		}
+		k.fence = fence
+	}
 	return nil
 }
 
@@ -150,6 +158,9 @@ func (k *keeper) Resize(cols, rows int) error {
 
 // Output implements wire.Host.
 func (k *keeper) Output(ctx context.Context, offset int64, w io.Writer) (int64, error) {
+	if offset < 0 {
+		return offset, &sallyport.Error{Op: "output", Code: sallyport.CodeInvalid, Message: "expected an offset of 0 or more"}
+	}
 	return k.spool.copy(ctx, offset, w)
 }
 
@@ -179,6 +190,9 @@ func (k *keeper) Renew(ttl time.Duration) error {
 // for longer than anybody looks.
 const maxLease = time.Hour
 
+// holdPatience bounds the wait for a killed sandbox and a slow disk.
+const holdPatience = 30 * time.Second
+
 // armLease starts the dead-man switch: at the lease's end the command is stopped and the way out closed;
 // after the hold the keeper itself ends. The folder stays for whoever reconciles, who records the loss.
 func (k *keeper) armLease() {
@@ -189,6 +203,10 @@ func (k *keeper) armLease() {
 	k.lease = time.AfterFunc(ttl, func() { k.end("lease") })
 	k.hold = time.AfterFunc(ttl+k.setup.Spec.Hold, func() {
 		k.end("lease")
+		select { // the end is durable before the only one who knows it is gone
+		case <-k.ended:
+		case <-time.After(holdPatience):
+		}
 		os.Exit(0)
 	})
 }

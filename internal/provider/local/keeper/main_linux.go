@@ -24,7 +24,9 @@ func Main() error {
 	// The kernel ends PID 1 of our sandboxes when the thread that started it ends: it must be this one.
 	runtime.LockOSThread()
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE, unix.SIGTERM, unix.SIGTSTP)
+	// Caught and dropped, not ignored: what is ignored stays so in every program started from here, and an
+	// agent's Ctrl-C or broken pipe would do nothing.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE, unix.SIGTERM, unix.SIGTSTP)
 	unix.Umask(0o077)
 	if err := contain.SealDescriptors(); err != nil {
 		return err
@@ -139,6 +141,9 @@ func (k *keeper) restore() error {
 		return err
 	}
 	k.spool = newSpool(f, fi.Size(), k.setup.Spec.Limits.Output)
+	if _, err := k.recorded(FileFence, &k.fence); err != nil {
+		return err
+	}
 	if !k.setup.Salvage {
 		return nil
 	}

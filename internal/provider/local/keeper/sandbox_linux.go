@@ -3,6 +3,7 @@ package keeper
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -74,7 +75,8 @@ func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.Fil
 		_ = cmd.Wait()
 		close(s.gone)
 	}()
-	if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil {
+	// Already dead: nothing is left to hold; its report, or the lack of one, says why.
+	if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil && !errors.Is(err, unix.ESRCH) {
 		s.kill()
 		return fail(err)
 	}

@@ -17,16 +17,19 @@ const FolderData = "data"
 func (k *keeper) diskUsed(limit int64) int64 {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d/%s", FDFolder, FolderData), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0
+		return limit + 1 // what cannot be counted is not free
 	}
 	var used int64
 	walkUsage(os.NewFile(uintptr(fd), FolderData), 0, limit, &used)
+	if used <= limit {
+		used += k.unlinkedUsed()
+	}
 	return used
 }
 
-// maxUsageDepth bounds the descriptors a deep tree can make us hold; what lies deeper is not counted, and is
-// refused when the result is collected.
-const maxUsageDepth = 256
+// maxUsageDepth bounds the descriptors a deep tree can make us hold. Nothing real is so deep (the result of a
+// workspace may have 128 levels); what hides below counts as more than any limit.
+const maxUsageDepth = 1000
 
 func walkUsage(d *os.File, depth int, limit int64, used *int64) {
 	defer d.Close()
@@ -38,8 +41,12 @@ func walkUsage(d *os.File, depth int, limit int64, used *int64) {
 				continue
 			}
 			*used += st.Blocks * 512
-			if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth >= maxUsageDepth {
+			if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 				continue
+			}
+			if depth >= maxUsageDepth {
+				*used = limit + 1
+				return
 			}
 			fd, err := unix.Openat(int(d.Fd()), n, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 			if err == nil {
@@ -52,32 +59,38 @@ func walkUsage(d *os.File, depth int, limit int64, used *int64) {
 	}
 }
 
-// memoryUsed is the resident memory of every process in the sandbox's pid namespace, for hosts where no
-// cgroup holds it.
+// unlinkedUsed is the disk taken by files that have no name any more but are open in the sandbox. Memory-backed
+// files are the memory limit's.
+func (k *keeper) unlinkedUsed() int64 {
+	type file struct{ dev, ino uint64 }
+	seen := map[file]bool{}
+	var used int64
+	for _, pid := range k.processes() {
+		dir := "/proc/" + pid + "/fd/"
+		fds, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it ended
+		}
+		for _, fd := range fds {
+			var st unix.Stat_t
+			if unix.Stat(dir+fd.Name(), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 || seen[file{st.Dev, st.Ino}] {
+				continue
+			}
+			seen[file{st.Dev, st.Ino}] = true
+			var fs unix.Statfs_t
+			if unix.Statfs(dir+fd.Name(), &fs) == nil && fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.HUGETLBFS_MAGIC {
+				used += st.Blocks * 512
+			}
+		}
+	}
+	return used
+}
+
+// memoryUsed is the resident memory of every process in the sandbox, for hosts where no cgroup holds it.
 func (k *keeper) memoryUsed() int64 {
-	k.mu.Lock()
-	s := k.sandbox
-	k.mu.Unlock()
-	if s == nil {
-		return 0
-	}
-	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", s.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	procs, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0
-	}
 	var total int64
-	for _, p := range procs {
-		if _, err := strconv.Atoi(p.Name()); err != nil {
-			continue
-		}
-		if ns, err := os.Readlink("/proc/" + p.Name() + "/ns/pid"); err != nil || ns != want {
-			continue
-		}
-		b, err := os.ReadFile("/proc/" + p.Name() + "/statm")
+	for _, pid := range k.processes() {
+		b, err := os.ReadFile("/proc/" + pid + "/statm")
 		if err != nil {
 			continue
 		}
@@ -87,4 +100,31 @@ func (k *keeper) memoryUsed() int64 {
 		}
 	}
 	return total
+}
+
+// processes are the host's pids of all that runs in the sandbox's pid namespace.
+func (k *keeper) processes() (pids []string) {
+	k.mu.Lock()
+	s := k.sandbox
+	k.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", s.cmd.Process.Pid))
+	if err != nil {
+		return nil
+	}
+	procs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, p := range procs {
+		if _, err := strconv.Atoi(p.Name()); err != nil {
+			continue
+		}
+		if ns, err := os.Readlink("/proc/" + p.Name() + "/ns/pid"); err == nil && ns == want {
+			pids = append(pids, p.Name())
+		}
+	}
+	return pids
 }

@@ -1,0 +1,385 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/process"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
+	"sallyport.dev/sallyport/internal/provider/providertest"
+)
+
+// marker is an argument that no other process of this machine has.
+func marker() string { return fmt.Sprintf("86400.%09d", time.Now().UnixNano()%1e9) }
+
+func TestKeeperKilledInMidRun(t *testing.T) {
+	b, mark := newBench(t), marker()
+	l := b.start(b.spec("sh", "-c", "echo work > w.txt; (setsid sleep "+mark+" &); echo out; trap '' TERM; sleep "+mark))
+	l.until("out")
+	if len(bearing(t, mark)) < 2 {
+		t.Fatalf("the marked processes are not there: %v", bearing(t, mark))
+	}
+	if err := unix.Kill(l.keeper().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "every process of the sandbox is dead", func() bool { return len(bearing(t, mark)) == 0 })
+	if st, err := b.Lookup(b.ctx(), l.id); err != nil || !st.Alive || st.HalfMade {
+		t.Errorf("Lookup: %+v, %v", st, err)
+	}
+	_, err := l.Wait(b.ctx())
+	if sallyport.CodeOf(err) != sallyport.CodeUnavailable {
+		t.Errorf("Wait on the old wire: %v", err)
+	}
+	for range 2 { // the second keeper is killed too: what it recorded stays
+		l.reconnect()
+		out, e := l.all()
+		if !e.Started || e.Cause != "lost" || e.Code != -1 || out != "out\n" {
+			t.Errorf("end %+v, output %q", e, out)
+		}
+		if err := l.Start(b.ctx()); err != nil {
+			t.Errorf("Start: %v", err)
+		}
+		if got := l.collected(); !slices.Equal(got, []string{`file w.txt 100644 "work\n"`}) {
+			t.Errorf("changes %v", got)
+		}
+		if again, err := b.Create(b.ctx(), l.spec); err != nil || again != l.id {
+			t.Errorf("Create again: %v, %v", again, err)
+		}
+		if err := unix.Kill(l.keeper().PID, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "the keeper is dead", func() bool { return !l.keeper().Alive() })
+	}
+}
+
+func (l *live) collected() []string {
+	l.b.t.Helper()
+	var stream strings.Builder
+	if err := l.Collect(l.b.ctx(), &stream); err != nil {
+		log, _ := os.ReadFile(filepath.Join(l.b.folder(l.spec.Allocation), "keeper.log"))
+		l.b.t.Fatalf("Collect: %v (%s)", err, log)
+	}
+	lines, err := providertest.Read([]byte(stream.String()))
+	if err != nil {
+		l.b.t.Fatal(err)
+	}
+	return lines
+}
+
+func TestKeeperKilledBeforeStart(t *testing.T) {
+	b := newBench(t)
+	l := b.make(b.spec("sh", "-c", "echo ran >> ran.txt; cat ran.txt"))
+	if err := unix.Kill(l.keeper().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the keeper is dead", func() bool { return !l.keeper().Alive() })
+	if _, err := b.Create(b.ctx(), l.spec); err != nil {
+		t.Fatal(err)
+	}
+	l.reconnect()
+	if err := l.Start(b.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if out, e := l.all(); out != "ran\n" || e.Cause != "exit" {
+		t.Errorf("%q %+v", out, e)
+	}
+}
+
+// A stop that was acknowledged is the sandbox's end, whoever keeps it.
+func TestStopBeforeStartOutlivesTheKeeper(t *testing.T) {
+	b := newBench(t)
+	l := b.make(b.spec("true"))
+	if err := l.Stop(b.ctx(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(l.keeper().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the keeper is dead", func() bool { return !l.keeper().Alive() })
+	if _, err := b.Create(b.ctx(), l.spec); err != nil {
+		t.Fatal(err)
+	}
+	l.reconnect()
+	if _, e := l.all(); e.Cause != "stopped" || e.Started {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestFenceOutlivesTheKeeper(t *testing.T) {
+	b := newBench(t)
+	l := b.make(b.spec("true"))
+	old := l.auth
+	l.auth.Fence = 9
+	l.reconnect()
+	if err := unix.Kill(l.keeper().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the keeper is dead", func() bool { return !l.keeper().Alive() })
+	if _, err := b.Connect(b.ctx(), l.id, old); sallyport.CodeOf(err) != sallyport.CodeFenced {
+		t.Errorf("Connect with an old fence: %v", err)
+	}
+	l.reconnect()
+}
+
+func TestHoldEndsTheKeeperAndKeepsTheWork(t *testing.T) {
+	b := newBench(t)
+	spec, auth := b.spec("sh", "-c", "echo work > w.txt; echo ready; sleep 1000")
+	spec.LeaseTTL, spec.Hold = 700*time.Millisecond, 300*time.Millisecond
+	l := b.start(spec, auth)
+	soon(t, "the keeper ends", func() bool { return !l.keeper().Alive() })
+	l.reconnect()
+	if _, e := l.all(); e.Cause != "lease" || !e.Started {
+		t.Errorf("%+v", e)
+	}
+	if got := l.collected(); !slices.Equal(got, []string{`file w.txt 100644 "work\n"`}) {
+		t.Errorf("changes %v", got)
+	}
+}
+
+// Create is killed at many moments; whatever it left is found, can be made again and can be removed.
+func TestCreateKilledAtAnyMoment(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	found, half := 0, 0
+	for i := range 24 {
+		spec, auth := b.spec("sh", "-c", "echo ran >> ran.txt; cat ran.txt")
+		job, err := json.Marshal(childJob{b.cfg, spec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), childEnv+"=1")
+		cmd.Stdin = strings.NewReader(string(job))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// From the moment that its folder is there, a little later each time.
+		began := time.Now()
+		for !exists(b.folder(spec.Allocation), "") && time.Since(began) < 5*time.Second {
+			time.Sleep(50 * time.Microsecond)
+		}
+		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		all, err := b.List(b.ctx())
+		if err != nil || len(all) > 1 {
+			t.Fatalf("List: %+v, %v", all, err)
+		}
+		found += len(all)
+		if len(all) == 1 && all[0].HalfMade {
+			half++
+		}
+		id := b.resource(spec.Allocation)
+		if i%2 == 0 {
+			if again, err := b.Create(b.ctx(), spec); err != nil || again != id {
+				t.Fatalf("killed after %d ms, Create again: %v, %v", 2*i, again, err)
+			}
+			l := &live{b: b, spec: spec, auth: auth, id: id}
+			l.reconnect()
+			if err := l.Start(b.ctx()); err != nil {
+				t.Fatal(err)
+			}
+			if out, e := l.all(); out != "ran\n" || e.Code != 0 {
+				t.Fatalf("killed after %d ms, then: %q %+v", 2*i, out, e)
+			}
+			if n := len(bearing(t, string(spec.Allocation))); n != 1 {
+				t.Errorf("killed after %d ms: %d keepers and runners for an ended command", 2*i, n)
+			}
+		}
+		if err := b.Destroy(b.ctx(), id); err != nil {
+			t.Fatalf("killed after %d ms, Destroy: %v", 2*i, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		if left := b.traces(spec.Allocation); len(left) > 0 {
+			t.Fatalf("killed after %d ms, left: %v", 2*i, left)
+		}
+	}
+	t.Logf("%d of 24 were listed, %d of them half-made", found, half)
+	if found == 0 || half == 0 {
+		t.Error("no kill hit Create: the test proves nothing")
+	}
+}
+
+// traces is all that this machine shows of an allocation.
+func (b *bench) traces(a sallyport.AllocationID) (found []string) {
+	b.t.Helper()
+	found = bearing(b.t, string(a))
+	for _, f := range []string{"/proc/self/mountinfo", "/proc/1/mountinfo"} {
+		if m, err := os.ReadFile(f); err == nil && strings.Contains(string(m), string(a)) {
+			found = append(found, f)
+		}
+	}
+	for _, root := range []string{"/sys/fs/cgroup", b.cfg.Folder} {
+		_ = filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+			if strings.Contains(p, string(a)) {
+				found = append(found, p)
+			}
+			if target, err := os.Readlink(p); err == nil && target == string(a) {
+				found = append(found, p)
+			}
+			return nil
+		})
+	}
+	return found
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	b := newBench(t)
+	before := hostMounts(t)
+	l := b.start(b.spec("sh", "-c", "(setsid sleep 1000 &); echo ready; sleep 1000"))
+	l.until("ready")
+	if len(b.traces(l.spec.Allocation)) < 3 {
+		t.Fatalf("a running sandbox shows only %v: the search finds too little", b.traces(l.spec.Allocation))
+	}
+	if got := hostMounts(t); got != before {
+		t.Errorf("a running sandbox changes the host's mounts:\n%s", got)
+	}
+	l.destroy()
+	if left := b.traces(l.spec.Allocation); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if got := hostMounts(t); got != before {
+		t.Errorf("the host's mounts changed:\n%s", got)
+	}
+}
+
+func hostMounts(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// keeper.json outlives its process: another boot, or another process under the same pid, is never taken for it.
+func TestForeignProcessUnderTheKeepersPID(t *testing.T) {
+	b := newBench(t)
+	for name, lie := range map[string]func(*keeper.Self){
+		"reused pid":   func(s *keeper.Self) { s.StartTime++ },
+		"another boot": func(s *keeper.Self) { s.Boot = "00000000-0000-0000-0000-000000000000" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := b.start(b.spec("sh", "-c", "echo work > w.txt; echo done"))
+			l.all()
+			if err := l.keeper().Kill(); err != nil {
+				t.Fatal(err)
+			}
+			soon(t, "the keeper is dead", func() bool { return !l.keeper().Alive() })
+			other := exec.Command("sleep", marker())
+			if err := other.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+			now, err := process.Of(other.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			self := keeper.Self{PID: now.PID, StartTime: now.StartTime, Boot: now.Boot}
+			lie(&self)
+			j, err := json.Marshal(self)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(b.folder(l.spec.Allocation), keeper.FileSelf), j, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l.reconnect() // by a keeper of its own: the foreign one is not asked
+			if out, e := l.all(); out != "done\n" || e.Cause != "exit" {
+				t.Errorf("%q %+v", out, e)
+			}
+			if got := l.collected(); !slices.Equal(got, []string{`file w.txt 100644 "work\n"`}) {
+				t.Errorf("changes %v", got)
+			}
+			if err := os.WriteFile(filepath.Join(b.folder(l.spec.Allocation), keeper.FileSelf), j, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l.destroy()
+			if !now.Alive() {
+				t.Error("a foreign process was killed")
+			}
+			if left := b.traces(l.spec.Allocation); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// Another Mission Control over the same folder finds and serves what the first one made.
+func TestAnotherProviderOverTheSameFolder(t *testing.T) {
+	b := newBench(t)
+	l := b.start(b.spec("sh", "-c", "echo ready; sleep 1000"))
+	l.until("ready")
+	p, err := Open(b.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := p.List(b.ctx())
+	if err != nil || len(all) != 1 || all[0].ID != l.id || all[0].Attempt != l.spec.Attempt {
+		t.Fatalf("List: %+v, %v", all, err)
+	}
+	if id, err := p.Create(b.ctx(), l.spec); err != nil || id != l.id {
+		t.Errorf("Create: %v, %v", id, err)
+	}
+	w, err := p.Connect(b.ctx(), l.id, provider.Auth{Secret: l.auth.Secret, Fence: l.auth.Fence + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Stop(b.ctx(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Destroy(b.ctx(), l.id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two allocations whose search for a slot begins alike never share ids, whatever is freed in between.
+func TestIDSlots(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("missing capability: an ordinary user has only one id")
+	}
+	i := newIdentities(t.TempDir())
+	ids := []sallyport.AllocationID{"alc_1111111111111111111111111z", "alc_2111111111111111111111111z", "alc_3111111111111111111111111z"}
+	got := map[sallyport.AllocationID]mapping{}
+	for _, a := range ids {
+		m, err := i.take(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range got {
+			if other.hostAgent == m.hostAgent || other.hostKeeper == m.hostAgent || other.hostAgent == m.hostKeeper {
+				t.Errorf("shared ids: %+v %+v", other, m)
+			}
+		}
+		got[a] = m
+	}
+	if err := i.release(ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := i.take(ids[2]); err != nil || m != got[ids[2]] {
+		t.Errorf("a repeat gave %+v, %v; it held %+v", m, err, got[ids[2]])
+	}
+	for _, a := range ids {
+		if err := i.release(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(i.folder); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}

@@ -1,0 +1,285 @@
+// Package guest_test runs the shipped programs, and the kernel-facing rooms' own tests, on a kernel other than
+// the developer's: Linux 6.1 of Debian 12 with pure cgroup v2 and Landlock ABI 2, as an ordinary user with a
+// delegated subtree. The guest is tools/guest.
+package guest_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/tools/guest"
+)
+
+// wholeTest bounds everything after the base is there; the emulator is ended then.
+const wholeTest = 6 * time.Minute
+
+func TestGuest(t *testing.T) {
+	base := guest.Need(t)
+	ctx, cancel := context.WithTimeout(context.Background(), wholeTest)
+	defer cancel()
+	local := programs(ctx, t)
+	start := time.Now()
+	m, err := guest.Boot(ctx, base, t.TempDir(), guest.Config{Local: local})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	t.Logf("kernel %s took commands after %.1f s", base.Release, time.Since(start).Seconds())
+	s := session{ctx: ctx, machine: m}
+	s.root(t, layOut)
+
+	t.Run("kernel", s.testKernel)
+	t.Run("doctor", s.testDoctor)
+	t.Run("run", s.testRun)
+	t.Run("cgroup tests", s.testCgroupRoom)
+	t.Run("contain tests", s.testContainRoom)
+}
+
+// programs is what the guest has at /usr/local: what is shipped, and two rooms' tests.
+func programs(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
+	for _, args := range [][]string{
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "sallyport.dev/sallyport/cmd/..."},
+		{"test", "-c", "-trimpath", "-o", bin + "cgroup.test", "sallyport.dev/sallyport/internal/contain/cgroup"},
+		{"test", "-c", "-trimpath", "-o", bin + "contain.test", "sallyport.dev/sallyport/internal/contain"},
+	} {
+		if err := os.MkdirAll(bin, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+	}
+	// A test finds its testdata from its working directory.
+	if err := os.CopyFS(filepath.Join(dir, "share", "testdata"), os.DirFS("../../internal/contain/cgroup/testdata")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// testKernel makes sure that the guest is what the other tests are for.
+func (s session) testKernel(t *testing.T) {
+	if got := s.root(t, "uname -r"); !strings.HasPrefix(got, "6.1.") {
+		t.Skipf("missing: Linux 6.1 (Debian 12's kernel); apt offers %s", got)
+	}
+	// landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION)
+	if got := s.root(t, `perl -e 'print syscall(444, 0, 0, 1)'`); got != "2" {
+		t.Errorf("Landlock ABI %s, want 2", got)
+	}
+	if got := s.root(t, "stat -f -c %T /sys/fs/cgroup; cat /proc/1/cgroup; cat "+delegated+"/cgroup.controllers"); got != "cgroup2fs\n0::/\ncpu memory pids\n" {
+		t.Errorf("not pure cgroup v2 with delegated controllers: %q", got)
+	}
+	if got := s.root(t, "ls /sys/class/net"); got != "lo\n" {
+		t.Errorf("network devices: %q", got)
+	}
+	if a := s.user(t, leaf, "id -u; grep Cap /proc/self/status; cat /proc/self/cgroup", 20*time.Second); !strings.HasPrefix(string(a.Stdout), "1001\n") ||
+		strings.Contains(strings.ReplaceAll(string(a.Stdout), "CapBnd", ""), "CapEff:\t00000f") || !strings.HasSuffix(string(a.Stdout), "/app.slice/terminal.scope\n") {
+		t.Errorf("not an ordinary user in its leaf: %s", a.Stdout)
+	}
+}
+
+// room runs a test binary and reports its failures as ours.
+func (s session) room(t *testing.T, uid uint32, cgroup, command string) {
+	t.Helper()
+	before := s.belongings(t)
+	a := s.run(t, "cd /usr/local/share && "+command, uid, "/", cgroup, 100*time.Second)
+	if a.Exit != 0 || !regexp.MustCompile(`(?m)^PASS$`).Match(a.Stdout) || !strings.Contains(string(a.Stdout), "--- PASS") {
+		t.Errorf("exit %d, signal %d, after %v:\n%s%s", a.Exit, a.Signal, a.Took, a.Stdout, a.Stderr)
+	}
+	for line := range strings.Lines(string(a.Stdout)) {
+		if strings.Contains(line, "--- SKIP") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	t.Logf("%v", a.Took)
+	s.nothingLeft(t, before)
+}
+
+func (s session) testCgroupRoom(t *testing.T) {
+	t.Run("root", func(t *testing.T) { s.room(t, 0, "", "cgroup.test -test.v -test.timeout 90s") })
+	t.Run("user", func(t *testing.T) { s.room(t, guest.UID, leaf, "cgroup.test -test.v -test.timeout 90s") })
+}
+
+func (s session) testContainRoom(t *testing.T) {
+	t.Run("root", func(t *testing.T) { s.room(t, 0, "", "contain.test -test.v -test.timeout 90s") })
+	t.Run("user", func(t *testing.T) { s.room(t, guest.UID, leaf, "contain.test -test.v -test.timeout 90s") })
+}
+
+// doctorSays is the part of `doctor --json` that is looked at.
+type doctorSays struct {
+	OK     bool                    `json:"ok"`
+	Layers []sallyport.LayerReport `json:"layers"`
+}
+
+func (s session) testDoctor(t *testing.T) {
+	before := s.belongings(t)
+	a := s.user(t, leaf, "sallyport doctor --json", 60*time.Second)
+	var d doctorSays
+	if err := json.Unmarshal(a.Stdout, &d); err != nil || a.Exit != 0 {
+		t.Fatalf("exit %d, %v\n%s%s", a.Exit, err, a.Stdout, a.Stderr)
+	}
+	t.Logf("%v", a.Took)
+	held(t, d.Layers)
+	s.nothingLeft(t, before)
+}
+
+// held: what an ordinary user must get on this kernel.
+func held(t *testing.T, layers []sallyport.LayerReport) {
+	t.Helper()
+	got := map[sallyport.Layer]sallyport.LayerReport{}
+	for _, l := range layers {
+		got[l.Layer] = l
+	}
+	for _, want := range []sallyport.Layer{sallyport.LayerWorktree, sallyport.LayerProcess, sallyport.LayerFilesystem, sallyport.LayerSyscalls, sallyport.LayerNetwork, sallyport.LayerCredentials} {
+		if l := got[want]; l.Status != sallyport.LayerHeld {
+			t.Errorf("layer %s: %s: %s", want, l.Status, l.Proof)
+		}
+	}
+	for want, file := range map[sallyport.Layer]string{sallyport.LayerMemory: "memory.max=", sallyport.LayerPIDs: "pids.max=", sallyport.LayerCPU: "cpu.max="} {
+		if l := got[want]; l.Status != sallyport.LayerHeld || !strings.HasPrefix(l.Proof, "cgroup v2 ") || !strings.Contains(l.Proof, file) {
+			t.Errorf("layer %s: %s: %s", want, l.Status, l.Proof)
+		}
+	}
+}
+
+// repository is a fresh one with a check that fails on the base, and limits that a hog meets soon.
+const repository = `set -e
+rm -rf "$HOME/repo"; git init -q -b main "$HOME/repo"; cd "$HOME/repo"
+git config user.name Developer; git config user.email dev@example.test
+cat > sallyport.yaml <<'END'
+version: 1
+limits: {time: 2m, memory: 96MiB, pids: 48, cpus: 1.5}
+checks:
+  - {name: test, run: sh test.sh, timeout: 1m}
+END
+printf 'grep -q better text\n' > test.sh
+echo good > text
+git add .; git commit -qm first
+`
+
+// outcome is the part of `run --json` that is looked at.
+type outcome struct {
+	State    string `json:"state"`
+	Decision string `json:"decision"`
+	Reason   struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"reason"`
+	Agent struct {
+		Exit  int    `json:"exit"`
+		Ended string `json:"ended"`
+		By    string `json:"by"`
+	} `json:"agent"`
+	Branch string                  `json:"branch"`
+	Commit string                  `json:"commit"`
+	Layers []sallyport.LayerReport `json:"layers"`
+	Checks []struct {
+		Name       string `json:"name"`
+		Status     string `json:"status"`
+		BaseStatus string `json:"base_status"`
+	} `json:"checks"`
+	Timings map[string]float64 `json:"timings"`
+}
+
+// attempt runs one, wanting an exit code, from a leaf of the delegated subtree.
+func (s session) attempt(t *testing.T, cgroup, name, agent string, exit int) outcome {
+	t.Helper()
+	a := s.user(t, cgroup, repository+"exec sallyport run --json --name "+name+" -- sh -c '"+agent+"'", 90*time.Second)
+	var o outcome
+	if err := json.Unmarshal(a.Stdout, &o); err != nil || a.Exit != exit {
+		t.Fatalf("exit %d, want %d (signal %d, %v)\n%s%s", a.Exit, exit, a.Signal, err, a.Stdout, a.Stderr)
+	}
+	t.Logf("%v; %v", a.Took, o.Timings)
+	return o
+}
+
+func (s session) testRun(t *testing.T) {
+	before := s.belongings(t)
+	t.Run("accepted", s.testAccepted)
+	t.Run("memory", s.testMemoryHog)
+	t.Run("forks", s.testForkBomb)
+	t.Run("by hand", s.testByHand)
+	t.Run("login session", s.testLoginSession)
+	s.nothingLeft(t, before)
+}
+
+// watch waits until an Attempt's command runs and says in which cgroup, with which limits, as who.
+const watch = `for i in $(seq 300); do
+	for p in $(pgrep -x -f "sleep 4.25"); do
+		g=$(cut -d: -f3 /proc/$p/cgroup); d=/sys/fs/cgroup$g
+		echo "$g"; cat $d/memory.max $d/memory.swap.max $d/pids.max $d/cpu.max; awk '/^Uid/ {print $2}' /proc/$p/status
+		exit 0
+	done
+	sleep 0.1
+done; exit 1`
+
+func (s session) testAccepted(t *testing.T) {
+	seen := make(chan string, 1)
+	go func() {
+		a := s.run(t, watch, 0, "/", "", 60*time.Second)
+		seen <- string(a.Stdout)
+	}()
+	o := s.attempt(t, leaf, "better", "sleep 4.25; echo better > text; git add text; git commit -qm better", 0)
+	held(t, o.Layers)
+	if o.State != "accepted" || o.Decision != "accepted" || o.Branch != "sallyport/better" || o.Agent.By != "keeper" || len(o.Checks) != 1 || o.Checks[0].Status != "passed" || o.Checks[0].BaseStatus != "failed" {
+		t.Errorf("%+v", o)
+	}
+	// What the kernel itself says while the command runs, read by somebody else.
+	want := regexp.MustCompile(`^` + regexp.QuoteMeta(strings.TrimPrefix(delegated, cgroups)) + `/sallyport/fac_[a-z0-9]+/alc_[a-z0-9]+\n` +
+		strconv.Itoa(96<<20) + "\n0\n48\n150000 100000\n1001\n$")
+	if got := <-seen; !want.MatchString(got) {
+		t.Errorf("the command ran so: %q\nwant %s", got, want)
+	}
+	a := s.user(t, leaf, "cd repo; git rev-parse sallyport/better; git show sallyport/better:text; git status --porcelain; cat text; git symbolic-ref HEAD", 20*time.Second)
+	if got := string(a.Stdout); got != o.Commit+"\nbetter\ngood\nrefs/heads/main\n" {
+		t.Errorf("the repository afterwards: %q", got)
+	}
+}
+
+func (s session) testMemoryHog(t *testing.T) {
+	o := s.attempt(t, leaf, "hog", "tail /dev/zero", 30)
+	if o.State != "failed" || o.Agent.Ended != "memory" || o.Branch != "" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// A fork bomb that never ends by itself: it must run into the process limit, and into nothing else, and its
+// whole tree must die when the Attempt's command does.
+func (s session) testForkBomb(t *testing.T) {
+	a := s.user(t, leaf, repository+`sed -i 's/time: 2m/time: 5s/' sallyport.yaml; git commit -qam time
+sallyport run --json --name bomb -- sh -c 'bomb() { bomb | bomb & }; bomb; sleep 60' & wait $!; exit $?`, 90*time.Second)
+	var o outcome
+	if err := json.Unmarshal(a.Stdout, &o); err != nil || a.Exit != 30 || o.State != "failed" || o.Branch != "" {
+		t.Fatalf("exit %d, signal %d, %v\n%s%s", a.Exit, a.Signal, err, a.Stdout, a.Stderr)
+	}
+	t.Logf("%v; ended: %s, %s", a.Took, o.Agent.Ended, o.Reason.Message)
+}
+
+// testByHand: a subtree given without systemd; the driver's own cgroup is a leaf of it.
+func (s session) testByHand(t *testing.T) {
+	o := s.attempt(t, byHandLeaf, "byhand", "echo better > text", 0)
+	held(t, o.Layers)
+}
+
+// testLoginSession: where nothing can be entered, the limits are said not to hold, never assumed.
+func (s session) testLoginSession(t *testing.T) {
+	o := s.attempt(t, login, "login", "echo better > text", 0)
+	for _, l := range o.Layers {
+		if (l.Layer == sallyport.LayerMemory || l.Layer == sallyport.LayerPIDs || l.Layer == sallyport.LayerCPU) && (l.Status == sallyport.LayerHeld || l.Fix == "") {
+			t.Errorf("%+v", l)
+		}
+	}
+}
