@@ -67,6 +67,10 @@ publish: {to: branch, approve: on-finding}
 G
 git add -A && git commit -qm "A shop with a rounding fault"
 
+say "0. A repository of yours: it has a test, and a fault that the test does not see."
+show 'go test ./...'
+env -u CGO_ENABLED go test ./...
+
 say "1. An agent says \"all tests pass\". A fresh sandbox says otherwise, and the next Attempt is told why."
 show 'sallyport run --attempts 2 -m "Round totals half up" -- sh agent.sh'
 "$sallyport" run --name rounding --attempts 2 -m "Round totals half up" -- sh agent.sh

@@ -263,6 +263,33 @@ func TestFirstSignalCancelsAndWaits(t *testing.T) {
 	}
 }
 
+// The wish to cancel is recorded even if the Attempt ends meanwhile: nothing closes under it.
+func TestCancelIsNotCutShort(t *testing.T) {
+	w := newWorld(t)
+	asked, ended := make(chan struct{}), make(chan struct{})
+	w.control.submit = accepts
+	w.control.follow = func(_ context.Context, _ sallyport.AttemptID, on Observer) (journal.Attempt, error) {
+		on.Stage(at(sallyport.AttemptRunning))
+		w.signals <- syscall.SIGINT
+		<-asked
+		close(ended)
+		return at(sallyport.AttemptFailed), nil
+	}
+	w.control.cancel = func(string, string, string) error {
+		close(asked)
+		<-ended
+		time.Sleep(20 * time.Millisecond)
+		if w.control.has("close") {
+			t.Error("Mission Control was closed during the call")
+		}
+		return &sallyport.Error{Code: sallyport.CodeConflict, Message: "it has ended"}
+	}
+	w.want(ExitFailed, "run", "--", "true")
+	if strings.Contains(w.err.String(), "cannot cancel") {
+		t.Errorf("stderr %s", w.err)
+	}
+}
+
 func TestSecondSignalIsImmediate(t *testing.T) {
 	w := newWorld(t)
 	running, never := make(chan struct{}), make(chan struct{})
@@ -274,12 +301,18 @@ func TestSecondSignalIsImmediate(t *testing.T) {
 		<-never // deaf to everything
 		return journal.Attempt{}, nil
 	}
+	asked := make(chan struct{})
 	w.control.cancel = func(string, string, string) error {
-		w.signals <- syscall.SIGINT
+		close(asked)
 		<-never
 		return nil
 	}
-	go func() { <-running; w.signals <- syscall.SIGINT }()
+	go func() { // exactly two
+		<-running
+		w.signals <- syscall.SIGINT
+		<-asked
+		w.signals <- syscall.SIGINT
+	}()
 	w.want(130, "run", "--", "sleep", "100")
 }
 

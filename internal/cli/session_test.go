@@ -30,9 +30,31 @@ func wantCooked(t *testing.T, c *fakeConsole, times int) {
 	}
 }
 
+// cookedWriter demands that the terminal is the user's when we speak.
+type cookedWriter struct {
+	t *testing.T
+	c *fakeConsole
+	w io.Writer
+}
+
+func (k cookedWriter) Write(p []byte) (int, error) {
+	if _, raw := k.c.mode(); raw {
+		k.t.Errorf("said while the terminal was lent: %q", p)
+	}
+	return k.w.Write(p)
+}
+
+func TestJSONNeedsTheScreen(t *testing.T) {
+	w := newWorld(t).stateless()
+	w.console()
+	w.want(ExitInvalid, "run", "-it", "--json", "--", "bash")
+	document[sallyport.Report](t, w.out.String())
+}
+
 func TestInteractiveRun(t *testing.T) {
 	w := newWorld(t)
 	c := w.console()
+	w.env.Stderr = cookedWriter{t, c, w.err}
 	w.control.submit = accepts
 	attached := make(chan struct{})
 	w.control.attach = func(_ context.Context, id string, term Terminal) error {
@@ -73,6 +95,7 @@ func TestInteractiveRun(t *testing.T) {
 func TestWordsWaitForTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	c := w.console()
+	w.env.Stderr = cookedWriter{t, c, w.err}
 	w.control.submit = accepts
 	noticed, attached := make(chan struct{}), make(chan struct{})
 	early := "?"

@@ -36,6 +36,7 @@ func (d *driver) conclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.stopBaseChecks()
 	if err := d.destroyAll(ctx); err != nil {
 		return err
 	}
@@ -82,12 +83,23 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(d.c.attemptFolder(d.id), "evidence.json")
+	// Named by its bytes: a late holder that still writes cannot replace what the journal names.
+	path := filepath.Join(d.c.attemptFolder(d.id), "evidence-"+digest.Hex()[:12]+".json")
 	if err := writeDurable(path, envelope); err != nil {
 		return "", err
 	}
-	return commit, d.record(ctx, journal.Record{Type: lifecycle.AttemptSigned, Data: lifecycle.Signed{Path: path, Digest: digest, KeyID: signer.KeyID(), Commit: commit, NotChecked: p.NotChecked}},
-		journal.Record{Type: lifecycle.Checkpoint, Data: p.Journal})
+	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptSigned, Data: lifecycle.Signed{Path: path, Digest: digest, KeyID: signer.KeyID(), Commit: commit, NotChecked: p.NotChecked}},
+		journal.Record{Type: lifecycle.Checkpoint, Data: p.Journal}); err != nil {
+		return "", err
+	}
+	// What an earlier driver signed and could not record is nobody's word any more.
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(path), "evidence-*.json"))
+	for _, o := range others {
+		if o != path {
+			_ = os.Remove(o)
+		}
+	}
+	return commit, err
 }
 
 func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evidence.Signer) (evidence.Predicate, error) {

@@ -50,6 +50,7 @@ type driver struct {
 	wires    map[provider.Wire]struct{} // renewed with the lease
 	releases []func()                   // checkouts in use
 	gateway  *gateway.Server            // nil: no way out is open
+	stopBase func()                     // nil: no check runs on the base
 }
 
 // Drive takes the lease of an Attempt and does what is left to do: from the start, or from wherever an
@@ -91,6 +92,7 @@ func (c *Control) driveOne(ctx context.Context, id sallyport.AttemptID) (sallypo
 	d := &driver{c: c, id: id, lease: lease, fenced: fenced, stageBegan: time.Now(), cancelled: make(chan struct{}), wires: map[provider.Wire]struct{}{}}
 	defer d.releaseAll()
 	defer func() { _ = c.journal.Release(context.WithoutCancel(ctx), d.current()) }()
+	defer d.stopBaseChecks() // before the lease is given back
 	go d.keepLease(ctx)
 	go d.watchCancel(ctx)
 	return d.run(ctx)
@@ -279,6 +281,7 @@ var errCancelled = errors.New("cancelled")
 
 // fail ends the Attempt with a reason a person can act on, after its sandboxes are gone.
 func (d *driver) fail(ctx context.Context, cause error) error {
+	d.stopBaseChecks()
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()
 	if err := d.destroyAll(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/agent"
@@ -36,23 +37,50 @@ func (d *driver) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settle := d.baseChecks(ctx)
-	good := false
-	defer func() { settle(good) }()
-	w, done, err := d.connect(ctx, f, rid)
-	if err != nil {
-		return err
+	d.startBaseChecks(ctx)
+	return d.whileCut(ctx, func() error {
+		w, done, err := d.connect(ctx, f, rid)
+		if err != nil {
+			return err
+		}
+		defer done()
+		if err := d.begin(ctx, f, w); err != nil {
+			return err
+		}
+		exit, err := d.follow(ctx, f, w)
+		if err != nil {
+			return err
+		}
+		return d.collect(ctx, f, rid, w, exit)
+	})
+}
+
+// cuts is how often the other end of a wire may be lost before its sandbox is given up.
+const cuts = 4
+
+// whileCut repeats what a later driver would do, where the wire was cut or the end of something in the sandbox is
+// not known: the keeper or the collector may have been ended from outside. Giving up destroys the workspace, so
+// it is not done at the first sign.
+func (d *driver) whileCut(ctx context.Context, do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		code := sallyport.CodeOf(err)
+		if err == nil || ctx.Err() != nil || try == cuts || (code != sallyport.CodeUnavailable && code != sallyport.CodeUnknown) {
+			return err
+		}
+		var r reasoned
+		if errors.As(err, &r) || errors.Is(err, errCancelled) {
+			return err // a person's reason, and nothing that is unknown
+		}
+		if err := d.closeGateway(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(try) * 100 * time.Millisecond):
+		}
 	}
-	defer done()
-	if err := d.begin(ctx, f, w); err != nil {
-		return err
-	}
-	exit, err := d.follow(ctx, f, w)
-	if err != nil {
-		return err
-	}
-	good = agentFailure(agentResult(exit, d.isCancelled()), d.id) == nil
-	return d.collect(ctx, f, rid, w, exit)
 }
 
 // executor is the sandbox that runs the agent: the one an earlier driver intended, or a new one.
@@ -131,7 +159,11 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (frozen
 	if d.m.Terminal {
 		env["TERM"] = "xterm-256color"
 	}
-	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Home: d.m.Home, Limits: limits,
+	caches, err := d.caches("")
+	if err != nil {
+		return frozen{}, err
+	}
+	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits,
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
 	if d.m.Agent.Endpoint != nil {
 		spec.EgressPort = d.m.Agent.Endpoint.Listen
@@ -162,7 +194,7 @@ func (d *driver) checkout(ctx context.Context) (change.Checkout, error) {
 	if name == "" {
 		name = "agent"
 	}
-	co, err := d.store.Checkout(ctx, change.CheckoutOptions{Commit: d.m.Base, Tree: d.m.BaseTree, BaseRef: d.m.BaseRef, Branch: "sallyport/" + d.m.Name, History: d.m.History, Identity: name})
+	co, err := d.store.Checkout(ctx, change.CheckoutOptions{Commit: d.m.Base, Tree: d.m.BaseTree, BaseRef: d.m.BaseRef, Branch: "sallyport/" + d.m.Name, History: d.m.History, Identity: name + " (sallyport)"})
 	if err != nil {
 		return co, err
 	}
@@ -185,7 +217,7 @@ func (d *driver) layer(ctx context.Context, tree sallyport.ObjectID) (string, er
 	if _, err := os.Lstat(dir); err == nil {
 		return dir, nil
 	}
-	tmp := dir + ".tmp"
+	tmp := fmt.Sprintf("%s-%d.tmp", dir, d.current().Fence)
 	if err := os.RemoveAll(tmp); err != nil {
 		return "", stateError(tmp, err)
 	}
@@ -215,7 +247,13 @@ func (d *driver) begin(ctx context.Context, f frozen, w provider.Wire) error {
 		}
 	}
 	if err := d.openGateway(ctx, f, w); err != nil {
-		return err
+		if al.State == sallyport.SandboxProvisioning || al.State == sallyport.SandboxReady || sallyport.CodeOf(err) == sallyport.CodeFenced {
+			return err
+		}
+		// It has run: the command may have ended meanwhile, and what it left is still to be collected.
+		if err := d.notice(ctx, "%s", screen.Line("the way to the model is not open any more: "+err.Error())); err != nil {
+			return err
+		}
 	}
 	if al.State == sallyport.SandboxProvisioning || al.State == sallyport.SandboxReady {
 		if err := d.stage(ctx, sallyport.AttemptRunning); err != nil {
@@ -397,7 +435,17 @@ func agentResult(e provider.Exit, cancelled bool) sallyport.AgentResult {
 // quarantine receives the change stream under a name that is its digest.
 func (d *driver) quarantine(ctx context.Context, w provider.Wire) (sallyport.Digest, int64, error) {
 	dir := filepath.Dir(d.c.quarantinePath(sallyport.Sum(nil)))
-	tmp := filepath.Join(dir, string(d.id)+".tmp")
+	// Under a name of this holder's own: a late one that goes on writing writes into something else.
+	tmp := filepath.Join(dir, fmt.Sprintf("%s-%d.tmp", d.id, d.current().Fence))
+	left, err := filepath.Glob(filepath.Join(dir, string(d.id)+"-*.tmp"))
+	if err != nil {
+		return "", 0, err
+	}
+	for _, l := range left {
+		if err := os.Remove(l); err != nil && !os.IsNotExist(err) {
+			return "", 0, stateError(l, err)
+		}
+	}
 	file, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return "", 0, stateError(tmp, err)

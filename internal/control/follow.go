@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/journal"
 )
@@ -22,6 +24,21 @@ type Observer struct {
 
 // followPoll is how soon a follower sees a change. The journal is the truth, so a poll misses nothing.
 const followPoll = 40 * time.Millisecond
+
+// maxUndriven is how many drivers in a row may end without having taken the lease: then the next one would too.
+const maxUndriven = 5
+
+// undrivable says why drivers end at once. What a driver says lies in its log, unless there is no room for it.
+func (c *Control) undrivable(at journal.Attempt) error {
+	e := &sallyport.Error{Op: "follow", Code: sallyport.CodeUnavailable, Subject: string(at.Report.Attempt), Message: "its drivers end before they can write to the journal",
+		Hint: "look into " + filepath.Join(c.attemptFolder(at.Report.Attempt), "driver.log") + ", then `sallyport attach " + string(at.Report.Attempt) + "` goes on"}
+	var fs unix.Statfs_t
+	if unix.Statfs(c.cfg.State, &fs) == nil && fs.Bavail*uint64(fs.Bsize) < 1<<20 {
+		e.Subject, e.Message = c.cfg.State, "no space left there: the Attempt "+string(at.Report.Attempt)+" cannot be driven"
+		e.Hint = "free space there, then `sallyport attach " + string(at.Report.Attempt) + "` goes on"
+	}
+	return e
+}
 
 // StartDriver starts a driver for an Attempt, in a session of its own: it outlives this process.
 func (c *Control) StartDriver(_ context.Context, id sallyport.AttemptID) error {
@@ -41,6 +58,7 @@ func (c *Control) Follow(ctx context.Context, id sallyport.AttemptID, on Observe
 	defer f.close()
 	f.begin(id)
 	lastLook := time.Now()
+	undriven := 0 // looks in a row at which nobody held the lease
 	for {
 		at, err := c.journal.Attempt(ctx, f.id)
 		if err != nil {
@@ -62,6 +80,12 @@ func (c *Control) Follow(ctx context.Context, id sallyport.AttemptID, on Observe
 		}
 		if time.Since(lastLook) > 2*time.Second {
 			lastLook = time.Now()
+			if undriven++; !free(at.Lease) {
+				undriven = 0
+			}
+			if undriven > maxUndriven {
+				return at, c.undrivable(at)
+			}
 			if err := c.revive(ctx, at); err != nil {
 				return at, err
 			}
@@ -104,16 +128,26 @@ func (c *Control) successor(ctx context.Context, at journal.Attempt) (sallyport.
 	return "", nil
 }
 
-// revive starts a driver where the last one is proven dead.
+// free: given back, run out, or its holder is proven dead. A holder that only hangs keeps nothing for ever: what
+// it still appends after another has the lease is refused.
+func free(l *journal.Lease) bool {
+	if l == nil || journal.DeadOnThisHost(l.Holder) {
+		return true
+	}
+	boot, err := journal.BootID()
+	return err == nil && !l.Live(boot, journal.BootTime())
+}
+
+// revive starts a driver where nobody drives any more.
 func (c *Control) revive(ctx context.Context, at journal.Attempt) error {
-	if (at.Report.State.Ended() && !at.Publishing) || (at.Lease != nil && !journal.DeadOnThisHost(at.Lease.Holder)) {
+	if (at.Report.State.Ended() && !at.Publishing) || !free(at.Lease) {
 		return nil
 	}
 	// A queued Attempt's first driver may still be on its way: then there are two, and one takes the lease.
 	return c.StartDriver(ctx, at.Report.Attempt)
 }
 
-// adopt starts a driver for every live Attempt whose last one is proven dead, so that any command of a person
+// adopt starts a driver for every live Attempt that nobody drives any more, so that any command of a person
 // picks up what a crash left.
 func (c *Control) adopt(ctx context.Context) error {
 	live, err := c.journal.Attempts(ctx, false)

@@ -116,9 +116,9 @@ func (d *driver) inspect(ctx context.Context) error {
 	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFindings, Data: lifecycle.Findings{Findings: findings}})
 }
 
-// baseChecks runs the checks on the untouched base while the agent works; the returned function waits for
-// them, or ends them where nobody wants their answer any more.
-func (d *driver) baseChecks(ctx context.Context) func(wanted bool) {
+// startBaseChecks runs the checks on the untouched base while the agent works. Validation waits for each
+// answer that it needs; stopBaseChecks ends what nobody waits for.
+func (d *driver) startBaseChecks(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -128,12 +128,19 @@ func (d *driver) baseChecks(ctx context.Context) func(wanted bool) {
 			}
 		}
 	})
-	return func(wanted bool) {
-		if !wanted {
-			cancel()
-		}
-		wg.Wait()
-		cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopBase = func() { cancel(); wg.Wait() }
+}
+
+// stopBaseChecks ends the checks on the base and waits until their sandboxes are gone. Repeat: nothing.
+func (d *driver) stopBaseChecks() {
+	d.mu.Lock()
+	stop := d.stopBase
+	d.stopBase = nil
+	d.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 }
 
@@ -151,9 +158,18 @@ func (d *driver) onBase(ctx context.Context, k sallyport.Check) (sallyport.Check
 	if b, err := os.ReadFile(remembered); err == nil && json.Unmarshal(b, &known) == nil && known.Status != "" {
 		return known.Status, nil
 	}
-	r, err := d.runCheck(ctx, k, d.m.BaseTree, sallyport.PurposeBase)
+	layer, err := d.newCacheLayer()
 	if err != nil {
 		return "", err
+	}
+	r, err := d.runCheck(ctx, k, d.m.BaseTree, sallyport.PurposeBase, layer)
+	if err != nil {
+		return "", err
+	}
+	if layer != "" && (r.Status == sallyport.CheckPassed || r.Status == sallyport.CheckFailed) {
+		if err := d.keepCacheLayer(layer); err != nil {
+			return "", err
+		}
 	}
 	if r.Status == sallyport.CheckError {
 		return r.Status, nil // not remembered: it says nothing about the base
@@ -231,19 +247,21 @@ func (d *driver) judge(ctx context.Context, k sallyport.Check, im *lifecycle.Imp
 		return sallyport.CheckResult{Name: k.Name, Run: k.Run, Status: sallyport.CheckNotRun, Exit: -1, StatusBy: "keeper", Controls: []sallyport.Control{},
 			Message: "the change touches nothing that its when: names"}, nil
 	}
-	r, err := d.runCheck(ctx, k, im.Tree, sallyport.PurposeValidate)
+	base, err := d.onBase(ctx, k) // first: it also warms the caches
+	if err != nil {
+		return sallyport.CheckResult{}, err
+	}
+	r, err := d.runCheck(ctx, k, im.Tree, sallyport.PurposeValidate, "")
 	if err != nil {
 		return r, err
 	}
-	if r.BaseStatus, err = d.onBase(ctx, k); err != nil {
-		return r, err
-	}
+	r.BaseStatus = base
 	if back := putBack(k, im.Changes); len(back) > 0 {
 		tree, err := d.store.Compose(ctx, im.Tree, d.m.BaseTree, back)
 		if err != nil {
 			return r, err
 		}
-		again, err := d.runCheck(ctx, k, tree, sallyport.PurposeValidate)
+		again, err := d.runCheck(ctx, k, tree, sallyport.PurposeValidate, "")
 		if err != nil {
 			return r, err
 		}
@@ -303,7 +321,7 @@ const (
 )
 
 // runCheck runs one check on one tree in a fresh sandbox. Its status is what the kernel told the keeper.
-func (d *driver) runCheck(ctx context.Context, k sallyport.Check, tree sallyport.ObjectID, purpose sallyport.Purpose) (sallyport.CheckResult, error) {
+func (d *driver) runCheck(ctx context.Context, k sallyport.Check, tree sallyport.ObjectID, purpose sallyport.Purpose, keep string) (sallyport.CheckResult, error) {
 	r := sallyport.CheckResult{Name: k.Name, Run: k.Run, Status: sallyport.CheckError, Exit: -1, Controls: []sallyport.Control{}}
 	ws, err := d.workspace(ctx, tree)
 	if err != nil {
@@ -311,7 +329,11 @@ func (d *driver) runCheck(ctx context.Context, k sallyport.Check, tree sallyport
 	}
 	limits := d.m.Limits
 	limits.Time = k.Timeout
-	spec := provider.Spec{Purpose: purpose, Workspace: ws, Mounts: d.m.Mounts, Home: d.m.Home, Limits: limits,
+	caches, err := d.caches(keep)
+	if err != nil {
+		return r, err
+	}
+	spec := provider.Spec{Purpose: purpose, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits,
 		Command: provider.Command{Argv: []string{"sh", "-c", k.Run}, Dir: filepath.Join(d.m.Repository, k.Dir), Env: d.environment(map[string]string{"CI": "true"})}}
 	log := fmt.Sprintf("check-%s-%s", k.Name, purpose)
 	exit, err := d.runOnce(ctx, spec, k.Name, log)

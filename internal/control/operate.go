@@ -41,7 +41,7 @@ func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) 
 		return lines, err
 	}
 	for _, at := range all {
-		if !at.Publishing || at.Lease != nil && !journal.DeadOnThisHost(at.Lease.Holder) {
+		if !at.Publishing || !free(at.Lease) {
 			continue
 		}
 		line := "finish the publication of " + string(at.Report.Attempt)
@@ -86,8 +86,7 @@ func (c *Control) world(ctx context.Context) (reconcile.World, error) {
 		if at.Report.State.Ended() && !seen[at.Report.Attempt] {
 			continue
 		}
-		free := at.Lease == nil || journal.DeadOnThisHost(at.Lease.Holder)
-		w.Attempts = append(w.Attempts, reconcile.Attempt{ID: at.Report.Attempt, State: at.Report.State, Free: free})
+		w.Attempts = append(w.Attempts, reconcile.Attempt{ID: at.Report.Attempt, State: at.Report.State, Free: free(at.Lease)})
 		allocations, err := c.journal.Allocations(ctx, at.Report.Attempt)
 		if err != nil {
 			return w, err
@@ -328,6 +327,21 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 			_ = os.Remove(filepath.Join(c.cfg.State, "quarantine", e.Name()))
 		}
 	}
+	more, err := c.gcCaches(ctx, dryRun)
+	lines = append(lines, more...)
+	if err != nil {
+		return lines, err
+	}
+	halves, err := c.halfWritten()
+	if err != nil {
+		return lines, err
+	}
+	for _, h := range halves {
+		lines = append(lines, "remove half-written file "+h)
+		if !dryRun {
+			_ = os.Remove(h)
+		}
+	}
 	for path := range repos {
 		repo, err := change.Open(ctx, path)
 		if err != nil {
@@ -349,6 +363,24 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 		}
 	}
 	return lines, nil
+}
+
+// halfWritten are the temporary files of durable writes that a crash cut short, old enough that nobody writes
+// them any more. They are renameio's names: .NAME.json and digits.
+func (c *Control) halfWritten() ([]string, error) {
+	var old []string
+	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", ".*.json[0-9]*"} {
+		found, err := filepath.Glob(filepath.Join(c.cfg.State, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if fi, err := os.Lstat(f); err == nil && fi.Mode().IsRegular() && time.Since(fi.ModTime()) > time.Hour {
+				old = append(old, f)
+			}
+		}
+	}
+	return old, nil
 }
 
 // hashFile is a file's digest, for doctor.

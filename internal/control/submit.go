@@ -170,9 +170,6 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 		if in.Agent, err = agent.Override(in.Agent, os.Getenv); err != nil {
 			return fail(err)
 		}
-		if err := credentialThere(in.Agent, os.Getenv); err != nil {
-			return fail(err)
-		}
 	}
 	in.Host = hostFacts()
 	tools, err := c.tools(repo, in, r.Environ)
@@ -182,6 +179,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	in.Toolchain = manifest.Toolchain{Mounts: tools.Mounts, Path: tools.Path, Env: tools.Env}
 	m, err := manifest.Compile(in)
 	if err != nil {
+		return fail(err)
+	}
+	if err := credentialThere(m.Agent, os.Getenv); err != nil {
 		return fail(err)
 	}
 	m.Notices = append(m.Notices, tools.Notices...)

@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -18,6 +19,7 @@ type Choice struct {
 type (
 	toolsChoice  Choice
 	cachesChoice Choice
+	extraTools   []string // the user's: always beside what the repository gets, so auto in it adds nothing
 	requireList  []string
 	envMap       map[string]string
 	egressList   []string
@@ -35,6 +37,17 @@ func (c *toolsChoice) read(r *reader, n ast.Node, field string) error {
 	return readChoice[toolPath](r, n, field, (*Choice)(c), wantTools)
 }
 
+func (l *extraTools) want() string { return "a list of absolute or ~/ paths" }
+func (l *extraTools) read(r *reader, n ast.Node, field string) error {
+	if _, ok := n.(*ast.SequenceNode); !ok {
+		return r.expected(n, "a list")
+	}
+	var c Choice
+	err := readChoice[toolPath](r, n, field, &c, l.want())
+	*l = c.List
+	return err
+}
+
 func (c *cachesChoice) want() string { return wantCaches }
 func (c *cachesChoice) read(r *reader, n ast.Node, field string) error {
 	return readChoice[cacheName](r, n, field, (*Choice)(c), wantCaches)
@@ -49,11 +62,18 @@ func readChoice[T ~string](r *reader, n ast.Node, field string, out *Choice, wan
 		*out = Choice{List: []string{}}
 		return nil
 	}
-	if _, ok := n.(*ast.SequenceNode); !ok {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
 		return r.expected(n, want)
 	}
+	// [auto, ~/x]: what auto finds and more. Messages offer it, as a list alone is instead of auto.
+	if i := slices.IndexFunc(seq.Values, func(v ast.Node) bool { s, _ := textOf(v); return s == "auto" }); i >= 0 {
+		rest := *seq
+		rest.Values, out.Auto = slices.Delete(slices.Clone(seq.Values), i, i+1), true
+		n = &rest
+	}
 	list, err := readList[T](r, n, field)
-	*out = Choice{List: list}
+	out.List = list
 	return err
 }
 

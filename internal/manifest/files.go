@@ -47,7 +47,7 @@ type operatorFile struct {
 	Publish *publishFile  `yaml:"publish" doc:"to: the furthest a change may go. approve: the least caution allowed."`
 	Scope   *denyFile     `yaml:"scope" doc:"Paths that no change may touch, whatever the repository says."`
 	Grants  *grantRule    `yaml:"grants" doc:"forbid: nothing a repository asks of the host is granted, and no flag goes beyond the repository's policy."`
-	Tools   *[]toolPath   `yaml:"tools" doc:"Paths of the host shown read-only to every run, beside what the repository gets."`
+	Tools   *extraTools   `yaml:"tools" doc:"Paths of the host shown read-only to every run, beside what the repository gets."`
 	Caches  *cachesChoice `yaml:"caches" doc:"Replaces the repository's caches: auto, none or a list."`
 	Egress  *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
 	Spend   *laterKey     `yaml:"spend" doc:"Arrives with a later version."`

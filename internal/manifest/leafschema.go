@@ -54,11 +54,15 @@ func (v *approve) schema() object   { return enumSchema(approveWords) }
 func (v *grantRule) schema() object { return enumSchema(grantWords) }
 
 func (c *toolsChoice) schema() object {
-	return choiceSchema((*toolPath)(nil).schema(), "auto", "none")
+	return choiceSchema(orAuto((*toolPath)(nil).schema()), "auto", "none")
 }
 func (c *cachesChoice) schema() object {
-	return choiceSchema((*cacheName)(nil).schema(), "auto", "none")
+	return choiceSchema(orAuto((*cacheName)(nil).schema()), "auto", "none")
 }
+func (l *extraTools) schema() object { return listSchema(orAuto((*toolPath)(nil).schema())) }
+
+// orAuto is an entry of a list in which auto may stand.
+func orAuto(item object) object       { return object{"oneOf": []object{{"const": "auto"}, item}} }
 func (l *requireList) schema() object { return choiceSchema((*layerName)(nil).schema(), "all") }
 func (m *envMap) schema() object {
 	return object{"type": "object", "propertyNames": object{"pattern": envForm.String(), "not": object{"pattern": "^(PATH$|HOME$|LD_|GIT_|SALLYPORT_)"}},

@@ -139,7 +139,7 @@ func ParseOperator(name string, data []byte) (Operator, error) {
 		op.Deny = plain(*f.Scope.Deny)
 	}
 	if f.Tools != nil {
-		op.Tools = plain(*f.Tools)
+		op.Tools = *f.Tools
 	}
 	if f.Caches != nil {
 		c := Choice(*f.Caches)

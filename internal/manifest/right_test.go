@@ -95,6 +95,9 @@ func TestOmittedAndEmpty(t *testing.T) {
 	if rep := parse("scope: {deny: []}\n"); rep.Scope.Allow != nil || rep.Scope.Deny == nil || len(rep.Scope.Deny) != 0 {
 		t.Errorf("deny []: %+v", rep.Scope)
 	}
+	if rep := parse("tools: [auto, /opt/x]\ncaches: [go, auto]\n"); !rep.Tools.Auto || !rep.Caches.Auto || !reflect.DeepEqual(rep.Tools.List, []string{"/opt/x"}) || !reflect.DeepEqual(rep.Caches.List, []string{"go"}) {
+		t.Errorf("auto in a list: %+v %+v", rep.Tools, rep.Caches)
+	}
 	if rep := parse("tools: none\ncaches: []\n"); rep.Tools.Auto || rep.Caches.Auto || len(rep.Tools.List)+len(rep.Caches.List) != 0 {
 		t.Errorf("none: %+v %+v", rep.Tools, rep.Caches)
 	}
@@ -129,7 +132,7 @@ require: [memory]
 publish: {to: none, approve: always}
 scope: {deny: ["infra/**"]}
 grants: forbid
-tools: [/opt/tools]
+tools: [auto, /opt/tools]
 caches: [go]
 `))
 	if err != nil {

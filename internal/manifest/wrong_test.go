@@ -52,6 +52,7 @@ var wrongFiles = []struct {
 	{file: "version: 1\nscope: {deny: ['a\\b']}\n", subject: "sallyport.yaml:2:16", message: `expected a path pattern with "/" between folders and without "\", found "a\\b"`, hint: ""},
 	{file: "version: 1\nscope: {deny: [\"\"]}\n", subject: "sallyport.yaml:2:16", message: `expected a path pattern such as "docs/**" or "**/*.go", found ""`, hint: ""},
 	{file: "version: 1\ntools: all\n", subject: "sallyport.yaml:2:8", message: `expected auto, none or a list of absolute or ~/ paths, found "all"`, hint: ""},
+	{file: "version: 1\ntools: [auto, auto]\n", subject: "sallyport.yaml:2:15", message: `expected an absolute path or one below ~/, without .. and without a closing slash, found "auto"`, hint: ""},
 	{file: "version: 1\ntools: [bin]\n", subject: "sallyport.yaml:2:9", message: `expected an absolute path or one below ~/, without .. and without a closing slash, found "bin"`, hint: ""},
 	{file: "version: 1\ntools: [/]\n", subject: "sallyport.yaml:2:9", message: `expected a smaller path: / would show nearly everything, found "/"`, hint: ""},
 	{file: "version: 1\ntools: [\"~/\"]\n", subject: "sallyport.yaml:2:9", message: `expected an absolute path or one below ~/, without .. and without a closing slash, found "~/"`, hint: ""},

@@ -76,6 +76,7 @@ type Spec struct {
 	SecretSum  sallyport.Digest       `json:"secret_sum"` // digest of Auth.Secret
 	Workspace  Workspace              `json:"workspace"`
 	Mounts     []sallyport.Mount      `json:"mounts"`
+	Caches     []Cache                `json:"caches"`
 	Home       string                 `json:"home"` // fresh, writable, at this path inside
 	Command    Command                `json:"command"`
 	Limits     sallyport.Limits       `json:"limits"`
@@ -93,6 +94,17 @@ type Workspace struct {
 	Base   string   `json:"base"`   // commit the gitdir starts from; its descendants are the agent's own
 	// Collect: whether the workspace's changes will be asked for.
 	Collect bool `json:"collect"`
+}
+
+// Cache says more about one of Mounts whose Mode is "cow". What an agent wrote never becomes a layer of
+// another sandbox; what a check on the untouched base wrote may.
+type Cache struct {
+	Path string `json:"path"` // the Mount's
+	// Layers are host folders shown over the Mount, topmost first: what earlier checks of a base wrote.
+	Layers []string `json:"layers"`
+	// Keep is an empty host folder on the Mount's file system in which what this sandbox writes there stays,
+	// in the subfolder "upper", ready to be a layer; "": it dies with the sandbox.
+	Keep string `json:"keep"`
 }
 
 // Command is the one command a sandbox runs.

@@ -38,7 +38,12 @@ func cacheNames() []string {
 
 func (r *resolver) cachePlace(name string, p place) {
 	dir := r.placeDir(p)
-	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+	fi, err := os.Stat(dir)
+	if os.IsNotExist(err) && p.begins && within(dir, r.home) && r.haveRoot(name) {
+		r.mounts[dir] = sallyport.Mount{Path: dir, Mode: "cow", Reason: "cache " + name, Hide: []string{}}
+		return
+	}
+	if err != nil || !fi.IsDir() {
 		return
 	}
 	real := realOr(dir)
@@ -49,6 +54,17 @@ func (r *resolver) cachePlace(name string, p place) {
 	if err := r.add(dir, "cow", "cache "+name); err != nil {
 		r.notice("cache %s: %v", name, err)
 	}
+}
+
+// haveRoot reports whether the tool that a cache is named after was found: a cache that does not exist yet
+// is of use to nobody else.
+func (r *resolver) haveRoot(tool string) bool {
+	for _, d := range r.dirs {
+		if fi, err := os.Stat(filepath.Join(d.path, tool)); err == nil && fi.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
 }
 
 // placeDir is where a cache lies on this host.

@@ -5,6 +5,7 @@ type place struct {
 	env      string // the variable that moves it, and that is set inside where it was moved
 	sub      string // below the variable's value
 	fallback string // "~/…" or "$XDG_CACHE_HOME/…"
+	begins   bool   // worth a mount before it exists: what builds inside write there can be kept
 }
 
 // cache is one package manager's store on the host, mounted copy-on-write.
@@ -21,7 +22,7 @@ type cache struct {
 var caches = []cache{
 	{name: "go", places: []place{
 		{env: "GOMODCACHE", fallback: "$GOPATH/pkg/mod"},
-		{env: "GOCACHE", fallback: "$XDG_CACHE_HOME/go-build"},
+		{env: "GOCACHE", fallback: "$XDG_CACHE_HOME/go-build", begins: true},
 	}, offline: map[string]string{"GOPROXY": "off"}},
 	{name: "npm", places: []place{{env: "npm_config_cache", sub: "_cacache", fallback: "~/.npm/_cacache"}}, offline: map[string]string{
 		"npm_config_offline": "true", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_update_notifier": "false"}},

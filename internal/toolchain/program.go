@@ -240,7 +240,7 @@ func (r *resolver) outside(name, path, real string) error {
 		e.Hint = fmt.Sprintf("install it elsewhere (%s cannot be shown: %s)", folder, why)
 		return e
 	}
-	e.Hint = "add to your configuration: tools: [" + r.keptNames() + folder + "]"
+	e.Hint = "add to ~/.config/sallyport/config.yaml: tools: [" + r.keptNames() + folder + "]"
 	return e
 }
 

@@ -101,7 +101,7 @@ func (w *Client) call(ctx context.Context, q request, result any) error {
 		return w.outcome(ctx, err)
 	}
 	if err := a.err(q.Op); err != nil {
-		return err
+		return w.outcome(ctx, err)
 	}
 	if result == nil {
 		return nil
@@ -123,13 +123,13 @@ func (w *Client) chunks(ctx context.Context, q request, to io.Writer) (int64, er
 		return 0, w.outcome(ctx, err)
 	}
 	if err := a.err(q.Op); err != nil {
-		return 0, err
+		return 0, w.outcome(ctx, err)
 	}
 	n, trailer, err := readChunks(st, to)
 	if err != nil {
 		return n, w.outcome(ctx, err)
 	}
-	return n, trailer.err(q.Op)
+	return n, w.outcome(ctx, trailer.err(q.Op))
 }
 
 // Layers implements provider.Wire.

@@ -104,7 +104,7 @@ touch "$HOME/left" /tmp/left
 			t.Errorf("%s: %q, want %q", k, v, want)
 		}
 	}
-	for k, prefix := range map[string]string{"apt": "1 ", "sudo": "1 ", "home": w.home, "ident": "sh (sallyport) <"} {
+	for k, prefix := range map[string]string{"apt": "1 ", "sudo": "1 ", "home": w.home, "ident": "command (sallyport) <"} {
 		if !strings.HasPrefix(got[k], prefix) || len(got[k]) < len(prefix)+0 {
 			t.Errorf("%s: %q, want the beginning %q", k, got[k], prefix)
 		}

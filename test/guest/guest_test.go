@@ -17,6 +17,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/tools/guest"
+	"sallyport.dev/sallyport/tools/guest/talk"
 )
 
 // wholeTest bounds everything after the base is there; the emulator is ended then.
@@ -229,8 +230,16 @@ done; exit 1`
 func (s session) testAccepted(t *testing.T) {
 	seen := make(chan string, 1)
 	go func() {
-		a := s.run(t, watch, 0, "/", "", 60*time.Second)
+		a, err := s.machine.Run(s.ctx, talk.Command{Argv: []string{"/bin/sh", "-c", watch}, Env: environment(0), Dir: "/", Timeout: 60 * time.Second})
 		seen <- string(a.Stdout)
+		if err != nil {
+			t.Error(err)
+		}
+		close(seen)
+	}()
+	defer func() { // also when the Attempt fails: no watcher stays
+		for range seen {
+		}
 	}()
 	o := s.attempt(t, leaf, "better", "sleep 4.25; echo better > text; git add text; git commit -qm better", 0)
 	held(t, o.Layers)

@@ -59,7 +59,7 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	// Commit point: a crash before leaves an empty folder that bears the id; after, one that can be made
 	// again from its own spec. Either is found by List and removed by Destroy.
-	if err := renameio.WriteFile(filepath.Join(dir, fileSpec), b, 0o600); err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, fileSpec), b, 0o600, renameio.WithTempDir(dir)); err != nil {
 		return "", stateError("create", dir, err)
 	}
 	if err := p.startKeeper(ctx, dir, spec, false); err != nil {
@@ -173,20 +173,15 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 			return stateError("create", dir, err)
 		}
 	}
-	b := &planner{spec: spec, ids: ids, dir: dir}
+	b := &planner{spec: spec, ids: ids, dir: dir, users: map[int]*os.File{}, runner: p.cfg.Runner}
 	defer b.close()
-	if !ids.own {
-		if b.user, err = idmap(p.cfg.Runner, os.Geteuid(), os.Getegid(), ids.hostAgent); err != nil {
-			return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Message: "no user namespace", Hint: "see `sallyport doctor`", Err: err}
-		}
-	}
 	if err := b.build(p.cfg.Runner); err != nil {
 		return err
 	}
 	// A detached mount can be attached once: the collector's sandbox gets a set of its own.
 	sources := b.files
-	if spec.Workspace.Collect && !ids.own {
-		again := &planner{spec: spec, ids: ids, dir: dir, user: b.user}
+	again := &planner{spec: collectorSpec(spec), ids: ids, dir: dir, users: b.users, runner: p.cfg.Runner}
+	if spec.Workspace.Collect {
 		defer again.closeFiles()
 		if err := again.build(p.cfg.Runner); err != nil {
 			return err
@@ -202,7 +197,7 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 		Absent:   []string{dir, "/etc/shadow", "/run/docker.sock", "/root/.ssh", filepath.Join(spec.Home, ".ssh")},
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
-	setup := keeper.Setup{Spec: spec, Plan: b.plan, Salvage: salvage}
+	setup := keeper.Setup{Spec: spec, Plan: b.plan, Collector: again.plan, Salvage: salvage}
 	group, err := p.group(spec)
 	if err != nil {
 		return err

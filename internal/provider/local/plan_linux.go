@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,13 +17,41 @@ import (
 
 // planner turns a Spec into the runner's plan and opens what the runner could not open itself.
 type planner struct {
-	spec  provider.Spec
-	ids   mapping
-	dir   string // the allocation's folder
-	user  *os.File
-	plan  runner.Plan
-	files []*os.File // sources, from runner.FirstSource on
-	cow   int
+	spec   provider.Spec
+	ids    mapping
+	dir    string           // the allocation's folder
+	users  map[int]*os.File // id mappings from an owner on disk to the command, by owner
+	plan   runner.Plan
+	files  []*os.File // sources, from runner.FirstSource on
+	cow    int
+	runner string // executable that id mappings are made with
+}
+
+// collectorSpec is what the collector's sandbox is made from: the workspace, and of the host only what git
+// needs to start. Each mount takes time at every start, though most Attempts have fifty and git needs five.
+func collectorSpec(s provider.Spec) provider.Spec {
+	s.Command.Files, s.Caches = nil, nil
+	s.Mounts = slices.DeleteFunc(slices.Clone(s.Mounts), func(m sallyport.Mount) bool {
+		return m.Reason != "system" || strings.HasPrefix(m.Path, "/etc/") && !strings.HasPrefix(m.Path, "/etc/ld.so.")
+	})
+	return s
+}
+
+// maxCopied is up to which size a configuration file is copied into the sandbox and not mounted.
+const maxCopied = 64 << 10
+
+// copied adds a small system file that anybody may read to the sandbox's own; false: it must be mounted. A
+// mount costs ten times as much as so small a file, and /etc has dozens.
+func (b *planner) copied(m sallyport.Mount, fi os.FileInfo) bool {
+	if m.Reason != "system" || !strings.HasPrefix(m.Path, "/etc/") || !fi.Mode().IsRegular() || fi.Mode().Perm()&0o004 == 0 || fi.Size() > maxCopied {
+		return false
+	}
+	data, err := os.ReadFile(m.Path)
+	if err != nil || len(data) > maxCopied {
+		return false // the mount says what is wrong
+	}
+	b.plan.Files = append(b.plan.Files, provider.File{Name: m.Path, Data: data})
+	return true
 }
 
 // closeFiles closes the opened sources.
@@ -33,8 +63,8 @@ func (b *planner) closeFiles() {
 
 func (b *planner) close() {
 	b.closeFiles()
-	if b.user != nil {
-		b.user.Close()
+	for _, u := range b.users {
+		u.Close()
 	}
 }
 
@@ -193,13 +223,13 @@ func (b *planner) devices() error {
 func (b *planner) mounts() error {
 	for _, m := range b.spec.Mounts {
 		fi, err := os.Lstat(m.Path)
-		if os.IsNotExist(err) {
+		if os.IsNotExist(err) && m.Mode != "cow" {
 			continue
 		}
-		if err != nil {
+		if err != nil && !os.IsNotExist(err) {
 			return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: m.Path, Message: "a folder of the allowlist cannot be read", Err: err}
 		}
-		if fi.Mode()&os.ModeSymlink != 0 {
+		if fi != nil && fi.Mode()&os.ModeSymlink != 0 {
 			target, err := os.Readlink(m.Path)
 			if err != nil {
 				return err
@@ -211,11 +241,14 @@ func (b *planner) mounts() error {
 			b.plan.Hide = append(b.plan.Hide, filepath.Join(m.Path, h))
 		}
 		if m.Mode == "cow" {
-			if err := b.overlay([]string{m.Path}, m.Path, fmt.Sprintf("cow%d", b.cow)); err != nil {
+			if err := b.cache(m.Path); err != nil {
 				return err
 			}
 			b.cow++
 			b.plan.Writable = append(b.plan.Writable, m.Path)
+			continue
+		}
+		if b.copied(m, fi) {
 			continue
 		}
 		src, err := b.source(m.Path, m.Reason != "system")
@@ -225,6 +258,28 @@ func (b *planner) mounts() error {
 		b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: m.Path, File: !fi.IsDir(), Exec: true})
 	}
 	return nil
+}
+
+// cache shows a host folder copy-on-write, with what checks of the base have added to it.
+func (b *planner) cache(path string) error {
+	host, data := path, filepath.Join(b.dir, keeper.FolderData, fmt.Sprintf("cow%d", b.cow))
+	if _, err := os.Lstat(path); os.IsNotExist(err) { // a cache that begins here
+		host = filepath.Join(b.dir, keeper.FolderData, "nothing")
+		if err := b.ownFolder(host, 0o755); err != nil {
+			return err
+		}
+	}
+	lowers := []string{host}
+	for _, c := range b.spec.Caches {
+		if c.Path != path {
+			continue
+		}
+		lowers = append(slices.Clone(c.Layers), host)
+		if c.Keep != "" {
+			data = c.Keep
+		}
+	}
+	return b.overlayIn(lowers, path, data)
 }
 
 // workspace shows the base's folders copy-on-write, and the private gitdir over them.
@@ -240,7 +295,11 @@ func (b *planner) workspace() error {
 }
 
 func (b *planner) overlay(lowers []string, target, name string) error {
-	data := filepath.Join(b.dir, keeper.FolderData, name)
+	return b.overlayIn(lowers, target, filepath.Join(b.dir, keeper.FolderData, name))
+}
+
+// overlayIn keeps what is written in data's subfolder "upper".
+func (b *planner) overlayIn(lowers []string, target, data string) error {
 	if err := readableFolder(data); err != nil {
 		return err
 	}
@@ -292,12 +351,10 @@ func (b *planner) source(path string, owned bool) (runner.Source, error) {
 		return runner.Source{}, &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: path, Message: "cannot be mounted", Err: err}
 	}
 	f := os.NewFile(uintptr(fd), path)
-	if owned && b.user != nil {
-		err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(b.user.Fd())})
-		if err != nil {
+	if owned {
+		if err := b.own(f); err != nil {
 			f.Close()
-			return runner.Source{}, &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: path,
-				Message: "its file system cannot show files under another owner (idmapped mounts)", Hint: "keep the repository and SALLYPORT_STATE on ext4, xfs, btrfs or tmpfs, or run as an ordinary user", Err: err}
+			return runner.Source{}, err
 		}
 	}
 	b.files = append(b.files, f)
@@ -310,3 +367,33 @@ var (
 	forbiddenNames  = []string{"*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*", "*_KEY", "*APIKEY*", "AWS_*", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "KUBECONFIG", "DOCKER_*"}
 	forbiddenValues = []string{"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-ant-", "xoxb-", "AKIA", "-----BEGIN"}
 )
+
+// own shows the tree's owner as the command. The owner is the caller, or, for a kept cache layer, the ids of
+// the sandbox that wrote it.
+func (b *planner) own(tree *os.File) error {
+	fail := func(err error) error {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: tree.Name(),
+			Message: "its file system cannot show files under another owner (idmapped mounts)", Hint: "keep the repository and SALLYPORT_STATE on ext4, xfs, btrfs or tmpfs, or run as an ordinary user", Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(tree.Fd()), &st); err != nil {
+		return fail(err)
+	}
+	owner := int(st.Uid)
+	user := b.users[owner]
+	if user == nil {
+		group := int(st.Gid)
+		if owner == os.Geteuid() {
+			group = os.Getegid()
+		}
+		var err error
+		if user, err = idmap(b.runner, owner, group, b.ids.hostAgent); err != nil {
+			return fail(err)
+		}
+		b.users[owner] = user
+	}
+	if err := unix.MountSetattr(int(tree.Fd()), "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(user.Fd())}); err != nil {
+		return fail(err)
+	}
+	return nil
+}

@@ -98,10 +98,10 @@ func (k *keeper) makeBundle() error {
 	return err
 }
 
-// runCollector starts the runner on the same root with the command's powers gone and the workspace still.
+// runCollector starts the runner on a root that shows less of the host, with the command's powers gone and the workspace still.
 func (k *keeper) runCollector(result *os.File) error {
 	defer result.Close()
-	plan := k.setup.Plan
+	plan := k.setup.Collector
 	plan.Collect = collectPlan(k.setup)
 	plan.EgressPort = 0
 	// The lowest layer is the base itself; its ignore rules count.
@@ -127,7 +127,7 @@ func (k *keeper) runCollector(result *os.File) error {
 func collectPlan(s Setup) *runner.CollectPlan {
 	ws := s.Spec.Workspace
 	c := &runner.CollectPlan{Workspace: ws.Path, Base: ws.Base}
-	for _, o := range s.Plan.Overlays {
+	for _, o := range s.Collector.Overlays {
 		switch o.Target {
 		case ws.Path:
 			c.Upper, c.Lowers = o.Upper, o.Lowers

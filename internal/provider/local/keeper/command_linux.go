@@ -113,6 +113,7 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 		}
 	}
 	e := provider.Exit{Started: true, Code: -1, By: "keeper", Seconds: time.Since(c.began).Seconds()}
+	lost := ws.Signaled() && ws.Signal() == unix.SIGKILL && k.firstIsGone()
 	switch {
 	case ws.Exited():
 		e.Cause, e.Code = "exit", ws.ExitStatus()
@@ -124,6 +125,8 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 		e.Cause = c.cause
 	} else if ws.Signaled() && ws.Signal() == unix.SIGKILL && k.outOfMemory() {
 		e.Cause = "memory"
+	} else if lost {
+		e.Cause, e.Message = "lost", "the sandbox's first process was ended from outside"
 	}
 	s := k.sandbox
 	k.sandbox = nil
@@ -133,6 +136,26 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 	}
 	<-drained
 	k.finish(e)
+}
+
+// firstPatience bounds the wait for a first process that takes its namespace down with it.
+const firstPatience = 200 * time.Millisecond
+
+// firstIsGone reports whether the sandbox's first process has ended: then its end is why the kernel killed the
+// command. Nothing inside can end it.
+func (k *keeper) firstIsGone() bool {
+	k.mu.Lock()
+	s := k.sandbox
+	k.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.gone:
+		return true
+	case <-time.After(firstPatience):
+		return false
+	}
 }
 
 // finish makes the end durable, then known.

@@ -51,10 +51,12 @@ const (
 
 // Setup is what a keeper is told.
 type Setup struct {
-	Spec    provider.Spec `json:"spec"`
-	Plan    runner.Plan   `json:"plan"`
-	Cgroup  CgroupSetup   `json:"cgroup"`
-	Salvage bool          `json:"salvage"` // the command will not be started: only its result is served
+	Spec provider.Spec `json:"spec"`
+	Plan runner.Plan   `json:"plan"`
+	// Collector is the plan of the sandbox that collects, where Spec.Workspace.Collect asks for one.
+	Collector runner.Plan `json:"collector"`
+	Cgroup    CgroupSetup `json:"cgroup"`
+	Salvage   bool        `json:"salvage"` // the command will not be started: only its result is served
 	// Layers are the containment lines that only the outside can state.
 	Layers []sallyport.LayerReport `json:"layers"`
 }
@@ -121,9 +123,10 @@ func (k *keeper) Admit(id sallyport.AllocationID, secret string, fence int64) er
 		return &sallyport.Error{Op: "connect", Code: sallyport.CodeFenced, Message: "a later holder has this sandbox"}
 	}
 	if fence > k.fence {
-		// Durable first: a later keeper of this allocation must refuse whoever this one refuses.
-		if err := k.record(FileFence, fence); err != nil {
-			return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnavailable, Message: "the fence could not be made durable", Err: err}
+		// Written first: a later keeper of this allocation must refuse whoever this one refuses. Not synced:
+		// it guards against the death of this process; no older holder survives that of the machine.
+		if err := k.note(FileFence, fence); err != nil {
+			return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnavailable, Message: "the fence could not be written", Err: err}
 		}
 		k.fence = fence
 	}
@@ -241,6 +244,50 @@ func (k *keeper) record(name string, v any) error {
 		err = k.syncFolder()
 	}
 	return err
+}
+
+// announce shows v under name at once, whole, to every process; the channel tells when it is durable. For
+// what says something about this boot only.
+func (k *keeper) announce(name string, v any) (<-chan error, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	tmp := name + ".tmp"
+	f, err := k.dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = k.dir.Rename(tmp, name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	settled := make(chan error, 1)
+	go func() {
+		err := f.Sync()
+		f.Close()
+		if err == nil {
+			err = k.syncFolder()
+		}
+		settled <- err
+	}()
+	return settled, nil
+}
+
+// note writes v under name whole or not at all; it outlives this process, not necessarily the machine.
+func (k *keeper) note(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := k.dir.WriteFile(name+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return k.dir.Rename(name+".tmp", name)
 }
 
 func (k *keeper) syncFolder() error {

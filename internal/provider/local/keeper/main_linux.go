@@ -74,8 +74,11 @@ func start() (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Durable before the sandbox exists: from here on the keeper can be found and ended exactly.
-	if err := k.record(FileSelf, Self{PID: self.PID, StartTime: self.StartTime, Boot: self.Boot}); err != nil {
+	// Seen by every process before the sandbox exists: from here on the keeper can be found and ended exactly.
+	// Its way to the disk overlaps with what follows, and ends before anybody is told that we are ready: a
+	// crash of the machine before that leaves no process to find.
+	settled, err := k.announce(FileSelf, Self{PID: self.PID, StartTime: self.StartTime, Boot: self.Boot})
+	if err != nil {
 		return nil, &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
 	if err := k.adoptDescriptors(); err != nil {
@@ -110,6 +113,9 @@ func start() (*keeper, error) {
 			return nil, err
 		}
 		go k.guard(s)
+	}
+	if err := <-settled; err != nil {
+		return nil, &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
 	k.armLease()
 	go k.serve(wireSocket, egressSocket)
@@ -198,7 +204,7 @@ func (k *keeper) adoptDescriptors() error {
 		k.sources = append(k.sources, take("source"))
 	}
 	if k.setup.Spec.Workspace.Collect {
-		for range k.setup.Plan.Sources {
+		for range k.setup.Collector.Sources {
 			k.again = append(k.again, take("source"))
 		}
 	}
