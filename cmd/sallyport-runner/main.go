@@ -15,6 +15,9 @@ func main() {
 	if os.Getpid() == 1 && len(os.Args) == 2 && os.Args[0] == runner.Name {
 		runner.Init()
 	}
+	if runner.Hog(os.Args[1:]) {
+		return
+	}
 	if s := runner.Sentence(filepath.Base(os.Args[0])); s != "" {
 		fmt.Fprintln(os.Stderr, s)
 		os.Exit(1)

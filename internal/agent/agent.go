@@ -30,6 +30,14 @@ type preset struct {
 	EndpointYAML endpoint           `yaml:"endpoint"`
 	UpstreamEnv  string             `yaml:"upstream_env"`
 	UpstreamPath string             `yaml:"upstream_path"`
+	Interactive  interactive        `yaml:"interactive"`
+}
+
+// interactive is how the agent is started at a person's terminal.
+type interactive struct {
+	Command []string `yaml:"command"`
+	// Files answer what the agent asks at its first start; by name below the fresh home.
+	Files map[string]string `yaml:"files"`
 }
 
 // endpoint is sallyport.Endpoint with the names that the file uses.
@@ -78,9 +86,22 @@ func Preset(name string) (sallyport.Agent, error) {
 	if err != nil {
 		return sallyport.Agent{}, err
 	}
+	return p.agent(p.Command), nil
+}
+
+// Interactive is Preset with the command for a person's terminal; it needs no task.
+func Interactive(name string) (sallyport.Agent, error) {
+	p, err := find(name)
+	if err != nil {
+		return sallyport.Agent{}, err
+	}
+	return p.agent(p.Interactive.Command), nil
+}
+
+func (p preset) agent(command []string) sallyport.Agent {
 	e := p.Endpoint
 	e.Paths = slices.Clone(e.Paths)
-	return sallyport.Agent{Name: p.Name, Command: slices.Clone(p.Command), Env: maps.Clone(p.Env), Endpoint: &e}, nil
+	return sallyport.Agent{Name: p.Name, Command: slices.Clone(command), Env: maps.Clone(p.Env), Endpoint: &e}
 }
 
 func find(name string) (preset, error) {

@@ -41,35 +41,30 @@ func (s *Store) leaves(ctx context.Context, tree sallyport.ObjectID) ([]leaf, er
 }
 
 // TreeSum is the SHA-256 over the sorted lines `mode SP path NUL sha256(blob) LF` of a tree: where object
-// names are SHA-1, a collision alone does not make two trees look like one. The sums of blobs are remembered
-// beside the store, so the next tree costs only what is new in it.
-func (s *Store) TreeSum(ctx context.Context, tree sallyport.ObjectID) (sallyport.Digest, error) {
+// names are SHA-1, a collision alone does not make two trees look like one. The sums of the base's blobs are
+// remembered beside the store, by git's name: nobody in a sandbox chose them. Those of all other blobs are
+// computed from their bytes each time.
+func (s *Store) TreeSum(ctx context.Context, base, tree sallyport.ObjectID) (sallyport.Digest, error) {
 	o, err := s.objects(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer o.close()
+	known, err := s.baseSums(o, base)
+	if err != nil {
+		return "", err
+	}
 	leaves, _, err := o.leaves(tree)
 	if err != nil {
 		return "", err
 	}
-	sums := s.loadSums()
-	var fresh strings.Builder
 	lines := make([]string, 0, len(leaves))
 	for _, l := range leaves {
-		sum, ok := sums[l.id]
-		switch {
-		case l.isGitlink():
-			sum = string(l.id) // a commit of another repository: its name is all there is
-		case !ok:
-			data, err := o.read(l.id, "blob", maxSummedBlob)
-			if err != nil {
+		sum, ok := known[l.id]
+		if !ok {
+			if sum, err = o.sum(l); err != nil {
 				return "", err
 			}
-			raw := sha256.Sum256(data)
-			sum = hex.EncodeToString(raw[:])
-			sums[l.id] = sum
-			fresh.WriteString(sumLine(l.id, raw[:]))
 		}
 		lines = append(lines, fmt.Sprintf("%06o %s\x00%s\n", l.mode, l.path, sum))
 	}
@@ -78,8 +73,47 @@ func (s *Store) TreeSum(ctx context.Context, tree sallyport.ObjectID) (sallyport
 	for _, l := range lines {
 		h.Write([]byte(l))
 	}
-	s.keepSums(fresh.String())
 	return sallyport.DigestOf([sha256.Size]byte(h.Sum(nil))), nil
+}
+
+// baseSums are the sums of every blob of the base, from what is remembered or from their bytes.
+func (s *Store) baseSums(o *objects, base sallyport.ObjectID) (map[sallyport.ObjectID]string, error) {
+	leaves, _, err := o.leaves(base)
+	if err != nil {
+		return nil, err
+	}
+	remembered := s.loadSums()
+	sums := make(map[sallyport.ObjectID]string, len(leaves))
+	var fresh strings.Builder
+	for _, l := range leaves {
+		if sums[l.id] != "" {
+			continue
+		}
+		sum := remembered[l.id]
+		if sum == "" {
+			if sum, err = o.sum(l); err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(&fresh, "%s %s\n", l.id, sum)
+		}
+		sums[l.id] = sum
+	}
+	s.keepSums(fresh.String())
+	return sums, nil
+}
+
+// sum is the SHA-256 of a blob, in hexadecimal. A submodule has no bytes here: its commit's name is all there
+// is.
+func (o *objects) sum(l leaf) (string, error) {
+	if l.isGitlink() {
+		return string(l.id), nil
+	}
+	data, err := o.read(l.id, "blob", maxSummedBlob)
+	if err != nil {
+		return "", err
+	}
+	raw := sha256.Sum256(data)
+	return hex.EncodeToString(raw[:]), nil
 }
 
 // maxSummedBlob bounds one blob; an Import takes none that is larger.

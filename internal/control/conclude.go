@@ -104,7 +104,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 
 func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evidence.Signer) (evidence.Predicate, error) {
 	p := evidence.FromReport(at.Report)
-	sum, err := d.store.TreeSum(ctx, at.Imported.Tree)
+	sum, err := d.store.TreeSum(ctx, d.m.BaseTree, at.Imported.Tree)
 	if err != nil {
 		return p, err
 	}

@@ -295,7 +295,11 @@ func (d *driver) fail(ctx context.Context, cause error) error {
 		return d.record(ctx, journal.Record{Type: lifecycle.AttemptCancelled, Data: sallyport.Reason{Code: "cancelled", Message: "cancelled by " + at.CancelBy,
 			Hint: fmt.Sprintf("what was collected is kept: `sallyport retry %s` goes on from it", d.id)}})
 	}
-	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFailed, Data: reasonOf(cause)})
+	why := reasonOf(cause)
+	if why.Hint == "" {
+		why.Hint = fmt.Sprintf("`sallyport retry %s` tries again; `sallyport doctor` shows what this host lacks", d.id)
+	}
+	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFailed, Data: why})
 }
 
 // reasonOf is an error as a person's reason.

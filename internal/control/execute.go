@@ -129,7 +129,7 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (frozen
 		return frozen{}, err
 	}
 	ws.Collect = true
-	task := agent.Task{Text: d.m.Task}
+	task := agent.Task{Text: d.m.Task, Terminal: d.m.Terminal, Home: d.m.Home, Repository: d.m.Repository}
 	var files []provider.File
 	if at.Feedback != "" {
 		task.Feedback = provider.FilesFolder + "/feedback.md"

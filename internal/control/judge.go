@@ -158,9 +158,13 @@ func (d *driver) onBase(ctx context.Context, k sallyport.Check) (sallyport.Check
 	if b, err := os.ReadFile(remembered); err == nil && json.Unmarshal(b, &known) == nil && known.Status != "" {
 		return known.Status, nil
 	}
-	layer, err := d.newCacheLayer()
-	if err != nil {
-		return "", err
+	layer := ""
+	// A base that is not the protected ref or an ancestor of it may be an agent's own branch: what its code
+	// writes into caches serves nobody else.
+	if d.m.AtBest != sallyport.DecisionAwaitingApproval {
+		if layer, err = d.newCacheLayer(); err != nil {
+			return "", err
+		}
 	}
 	r, err := d.runCheck(ctx, k, d.m.BaseTree, sallyport.PurposeBase, layer)
 	if err != nil {
@@ -233,6 +237,9 @@ func (d *driver) validate(ctx context.Context) error {
 		r, err := d.judge(ctx, k, at.Imported)
 		if err != nil {
 			return err
+		}
+		if d.isCancelled() {
+			return errCancelled // a check that was stopped says nothing of the change
 		}
 		if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptCheck, Data: r}); err != nil {
 			return err
@@ -369,7 +376,8 @@ func (d *driver) runOnce(ctx context.Context, spec provider.Spec, label, log str
 	if err != nil {
 		return provider.Exit{}, err
 	}
-	exit, err := d.runIn(ctx, f, rid, log)
+	var exit provider.Exit
+	err = d.whileCut(ctx, func() (err error) { exit, err = d.runIn(ctx, f, rid, log); return err })
 	if derr := d.destroy(context.WithoutCancel(ctx), f.Spec.Allocation, rid, "its command has ended"); err == nil {
 		err = derr
 	}
@@ -383,8 +391,12 @@ func (d *driver) runIn(ctx context.Context, f frozen, rid sallyport.ResourceID, 
 	}
 	defer done()
 	a := f.Spec.Allocation
-	if err := d.record(ctx, journal.Record{Type: lifecycle.AllocationReady, Allocation: a}, journal.Record{Type: lifecycle.AllocationRunning, Allocation: a}); err != nil {
+	if al, err := d.allocation(ctx, a); err != nil {
 		return provider.Exit{}, err
+	} else if al.State == sallyport.SandboxProvisioning {
+		if err := d.record(ctx, journal.Record{Type: lifecycle.AllocationReady, Allocation: a}, journal.Record{Type: lifecycle.AllocationRunning, Allocation: a}); err != nil {
+			return provider.Exit{}, err
+		}
 	}
 	if err := w.Start(ctx); err != nil {
 		return provider.Exit{}, err

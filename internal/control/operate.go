@@ -342,6 +342,13 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 			_ = os.Remove(h)
 		}
 	}
+	live, err := c.journal.Attempts(ctx, false)
+	if err != nil {
+		return lines, err
+	}
+	if len(live) > 0 {
+		return append(lines, fmt.Sprintf("cached checkouts are left alone: %d attempts are live", len(live))), nil
+	}
 	for path := range repos {
 		repo, err := change.Open(ctx, path)
 		if err != nil {

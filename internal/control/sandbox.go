@@ -71,8 +71,9 @@ func (d *driver) thaw(a sallyport.AllocationID) (frozen, error) {
 
 // make creates the sandbox of an intent and binds the provider's exact id.
 func (d *driver) make(ctx context.Context, f frozen) (sallyport.ResourceID, error) {
-	rid, err := d.provider.Create(ctx, f.Spec)
-	if err != nil {
+	var rid sallyport.ResourceID
+	// Half-made is made anew: equal spec, equal sandbox.
+	if err := d.whileCut(ctx, func() (err error) { rid, err = d.provider.Create(ctx, f.Spec); return err }); err != nil {
 		return "", err
 	}
 	return rid, d.record(ctx, journal.Record{Type: lifecycle.AllocationBound, Allocation: f.Spec.Allocation, Data: lifecycle.Bound{Resource: rid}})

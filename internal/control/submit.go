@@ -164,7 +164,11 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 		return fail(err)
 	}
 	if name != "" {
-		if in.Agent, err = agent.Preset(name); err != nil {
+		preset := agent.Preset
+		if in.WorkOrder.Terminal {
+			preset = agent.Interactive
+		}
+		if in.Agent, err = preset(name); err != nil {
 			return fail(err)
 		}
 		if in.Agent, err = agent.Override(in.Agent, os.Getenv); err != nil {

@@ -247,6 +247,17 @@ func BenchmarkCreateParts(bm *testing.B) {
 		g.close()
 		lap("record", durable(filepath.Join(dir, "record")))
 		bm.StopTimer()
+		if made, err := detect().Open(string(b.cfg.Factory), string(spec.Allocation)); err == nil {
+			cmd := exec.Command("sleep", "60")
+			must(bm, cmd.Start())
+			entry, err := made.Entry()
+			must(bm, err)
+			last = time.Now()
+			lap("enter", entry.MoveProcess(cmd.Process.Pid))
+			entry.Close()
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
 		must(bm, b.dropGroup(context.Background(), spec.Allocation))
 		must(bm, b.ids.release(spec.Allocation))
 		bm.StartTimer()

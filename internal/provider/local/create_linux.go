@@ -205,6 +205,13 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 	defer group.close()
 	setup.Cgroup = group.setup
 	setup.Layers = outsideLayers(spec, group)
+	if spec.Purpose != purposeTrial && !salvage {
+		proof, err := p.proved(ctx)
+		if err != nil {
+			return err
+		}
+		setup.Layers = proof.withProof(setup.Layers)
+	}
 	return p.launch(ctx, dir, setup, ids, group.files, sources)
 }
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,8 @@ type Config struct {
 type Provider struct {
 	cfg Config
 	ids identities
+
+	proving sync.Mutex // one proof of the resource limits at a time
 }
 
 // Open checks the configuration and the folder. CodeUnsupported names what is missing on this host.

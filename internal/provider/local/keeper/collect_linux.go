@@ -104,6 +104,11 @@ func (k *keeper) runCollector(result *os.File) error {
 	plan := k.setup.Collector
 	plan.Collect = collectPlan(k.setup)
 	plan.EgressPort = 0
+	// Only the tree and its git folder: what else was mounted below the workspace is not collected, and its
+	// mount points may have been moved by the command.
+	plan.Overlays = slices.DeleteFunc(slices.Clone(plan.Overlays), func(o runner.Overlay) bool {
+		return o.Target != plan.Collect.Workspace && o.Target != plan.Collect.GitDir
+	})
 	// The lowest layer is the base itself; its ignore rules count.
 	base := plan.Collect.Lowers[len(plan.Collect.Lowers)-1]
 	plan.Binds = append(slices.Clone(plan.Binds), runner.Bind{Source: base, Target: runner.BaseFolder})

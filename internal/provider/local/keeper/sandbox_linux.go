@@ -70,6 +70,7 @@ func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.Fil
 		ours.Close()
 		return fail(fmt.Errorf("start the runner: %w", err))
 	}
+	theirs.Close() // now: while we hold it too, the end of a runner that never reports would not be seen
 	s := &sandbox{cmd: cmd, pidfd: pidfd, control: ours, gone: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
