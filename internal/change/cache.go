@@ -177,9 +177,9 @@ func (s *Store) build(ctx context.Context, name string, anyCtime bool, build fun
 	if err != nil {
 		return fail(err)
 	}
-	// One syncfs instead of 50,000 fsyncs. Commit point: the rename. Before it there is a folder that nobody
-	// looks for, after it an entry whose bytes are on disk.
-	if err := unix.Syncfs(int(lock.Fd())); err != nil {
+	// Commit point: the rename. Before it there is a folder that nobody looks for, after it an entry whose
+	// bytes are on disk.
+	if err := m.sync(data); err != nil {
 		return fail(unwritable(err))
 	}
 	if err := writeDurably(filepath.Join(tmp, "manifest"), m.encode(), 0o600); err != nil {

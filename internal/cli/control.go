@@ -42,6 +42,7 @@ type Control interface {
 	TrustAsks(ctx context.Context, dir string) (Trust, error)
 	Grant(ctx context.Context, t Trust) error
 	PublicKeys() ([]byte, error)
+	RotateKey(ctx context.Context) error
 }
 
 // The shapes that cross the border to Mission Control.

@@ -188,6 +188,7 @@ func (f *fake) Doctor(context.Context) (Doctor, error)           { return f.doct
 func (f *fake) TrustAsks(context.Context, string) (Trust, error) { return f.trust, nil }
 func (f *fake) Grant(_ context.Context, t Trust) error           { f.granted = append(f.granted, t); return nil }
 func (f *fake) PublicKeys() ([]byte, error)                      { return []byte(f.output), nil }
+func (f *fake) RotateKey(context.Context) error                  { f.output = "rotated\n"; return nil }
 
 // lockedBuffer may be written and read by several goroutines.
 type lockedBuffer struct {

@@ -76,14 +76,23 @@ func (a *app) lines(lines []string, err error, none string) error {
 }
 
 func (a *app) keysVerb() *cobra.Command {
-	return &cobra.Command{
+	var rotate bool
+	v := &cobra.Command{
 		Use:   "keys",
 		Short: "Print the public keys that verify evidence",
 		Long: `Print the public keys of this installation, for verify --key. Take them over a way that you trust: a key
-found beside evidence proves nothing.`,
-		Example: "  sallyport keys > key.pem",
+found beside evidence proves nothing.
+
+With --rotate a new key is made first; the old one signs it, the journal records it, and what the old one
+signed stays verifiable.`,
+		Example: "  sallyport keys > key.pem\n  sallyport keys --rotate > key.pem",
 		Args:    cobra.NoArgs,
-		RunE: a.with(func(_ context.Context, c Control, _ []string) error {
+		RunE: a.with(func(ctx context.Context, c Control, _ []string) error {
+			if rotate {
+				if err := c.RotateKey(ctx); err != nil {
+					return err
+				}
+			}
 			pem, err := c.PublicKeys()
 			if err != nil {
 				return err
@@ -92,6 +101,8 @@ found beside evidence proves nothing.`,
 			return err
 		}),
 	}
+	v.Flags().BoolVar(&rotate, "rotate", false, "make a new signing key first")
+	return v
 }
 
 func (a *app) schemaVerb() *cobra.Command {

@@ -49,7 +49,7 @@ func rejected(v verdict) (sallyport.Decision, sallyport.Reason, bool) {
 			if k.BaseStatus == sallyport.CheckFailed {
 				base = " (it fails on the base too)"
 			}
-			return sallyport.DecisionRejected, reason("check-failed", "retry tells the agent why", "check %q does not pass on the change%s", k.Name, base), true
+			return sallyport.DecisionRejected, reason("check-failed", "", "check %q does not pass on the change%s", k.Name, base), true
 		case sallyport.CheckPassed, sallyport.CheckNotRun, sallyport.CheckFlaky:
 		default:
 			return sallyport.DecisionRejected, reason("check-failed", "", "check %q has an unknown outcome", k.Name), true

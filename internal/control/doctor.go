@@ -118,7 +118,11 @@ func (c *Control) TrustAsks(ctx context.Context, dir string) (Trust, error) {
 		return Trust{}, err
 	}
 	t := Trust{Repository: repo.Top, Asks: []manifest.Ask{}}
-	if t.policy, _, err = c.policy(ctx, repo, func(string) {}); err != nil || t.policy == nil {
+	protected, err := repo.Protected(ctx, "")
+	if err != nil {
+		return t, err
+	}
+	if t.policy, _, err = c.policy(ctx, repo, protected, func(string) {}); err != nil || t.policy == nil {
 		return t, err
 	}
 	t.Asks, t.Digest = manifest.Asks(*t.policy), manifest.AsksDigest(*t.policy)

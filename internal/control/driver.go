@@ -309,7 +309,7 @@ func reasonOf(err error) sallyport.Reason {
 		return r.reason
 	}
 	code := map[sallyport.Code]string{sallyport.CodeUnsupported: "layer-not-held", sallyport.CodeDenied: "denied", sallyport.CodeExhausted: "limit",
-		sallyport.CodeCorrupt: "corrupt", sallyport.CodeUnavailable: "unavailable", sallyport.CodeInvalid: "invalid"}[sallyport.CodeOf(err)]
+		sallyport.CodeConflict: "conflict", sallyport.CodeNotFound: "not-found", sallyport.CodeCorrupt: "corrupt", sallyport.CodeUnavailable: "unavailable", sallyport.CodeInvalid: "invalid"}[sallyport.CodeOf(err)]
 	if code == "" {
 		code = "internal"
 	}

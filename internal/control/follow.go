@@ -93,9 +93,19 @@ func (c *Control) Follow(ctx context.Context, id sallyport.AttemptID, on Observe
 		select {
 		case <-ctx.Done():
 			return at, ctx.Err()
-		case <-time.After(followPoll):
+		case <-time.After(f.pause()):
 		}
 	}
+}
+
+// pause is how long to wait before the next look: short while one step follows the other, longer while an
+// agent or a check works, whose output alone is then looked at more often.
+func (f *follower) pause() time.Duration {
+	switch f.state {
+	case sallyport.AttemptRunning, sallyport.AttemptValidating:
+		return followPoll
+	}
+	return followPoll / 5
 }
 
 // successor is the automatic retry of an ended Attempt; its driver makes it right after, so a rejected one

@@ -2,12 +2,16 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
+
+	"github.com/gowebpki/jcs"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
 )
 
 // DiffOptions narrow what Diff prints.
@@ -59,6 +63,47 @@ func (c *Control) Export(ctx context.Context, id, dir string) error {
 		return &sallyport.Error{Op: "export", Code: sallyport.CodeConflict, Subject: dir, Message: "expected a folder that does not exist yet"}
 	}
 	return s.Export(ctx, at.Imported.Tree, dir)
+}
+
+// RotateKey makes a new signing key, introduced by the old one, and journals it. After a crash in between, the
+// next rotation journals the missed one too.
+func (c *Control) RotateKey(ctx context.Context) error {
+	if _, err := c.keys.Rotate(ctx); err != nil {
+		return err
+	}
+	all, err := c.keys.Rotations()
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for after := int64(0); ; {
+		events, err := c.journal.Events(ctx, "", after, 1000)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			break
+		}
+		for _, e := range events {
+			after = e.Seq
+			if e.Type == lifecycle.KeyRotated {
+				known[string(e.Data)] = true
+			}
+		}
+	}
+	for _, r := range all {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if canonical, err := jcs.Transform(b); err == nil && known[string(canonical)] || known[string(b)] {
+			continue
+		}
+		if _, err := c.journal.Append(ctx, nil, journal.Record{Type: lifecycle.KeyRotated, Data: r}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PublicKeys are what a verifier needs, as PEM.

@@ -144,10 +144,17 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	}
 	in := manifest.Input{WorkOrder: manifest.Merge(file, r.Flags), Places: manifest.MergePlaces(r.Places, r.Flags),
 		Path: repo.Top, Subfolder: repo.Subfolder, Provider: "local"}
-	if in.Base, err = resolveBase(ctx, repo, in.WorkOrder.Base); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // a refusal need not wait for what is still being looked at
+	var look <-chan dirt
+	if !in.WorkOrder.IncludeDirty {
+		look = lookForDirt(ctx, repo)
+	}
+	var protected change.Rev
+	if in.Base, protected, err = resolveBase(ctx, repo, in.WorkOrder.Base); err != nil {
 		return fail(err)
 	}
-	if in.Repository, in.Source, err = c.policy(ctx, repo, r.Announce); err != nil {
+	if in.Repository, in.Source, err = c.policy(ctx, repo, protected, r.Announce); err != nil {
 		return fail(err)
 	}
 	if in.Ceiling, in.User, err = operators(); err != nil {
@@ -156,7 +163,7 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if in.Granted, err = c.granted(repo, in, r.Grant); err != nil {
 		return fail(err)
 	}
-	if err := c.dirty(ctx, repo, &in, r.Announce); err != nil {
+	if err := c.dirty(ctx, repo, &in, look, r.Announce); err != nil {
 		return fail(err)
 	}
 	name, err := manifest.AgentName(in.WorkOrder, in.User, in.Ceiling)
@@ -202,22 +209,23 @@ func credentialThere(a sallyport.Agent, getenv func(string) string) error {
 		Hint: "set it where you call sallyport; the sandbox only ever holds a placeholder"}
 }
 
-func resolveBase(ctx context.Context, repo *change.Repo, rev string) (manifest.Base, error) {
+// resolveBase is the base and the protected revision.
+func resolveBase(ctx context.Context, repo *change.Repo, rev string) (manifest.Base, change.Rev, error) {
 	base, err := repo.Resolve(ctx, rev)
 	if err != nil {
-		return manifest.Base{}, err
+		return manifest.Base{}, change.Rev{}, err
 	}
 	protected, err := repo.Protected(ctx, "")
 	if err != nil {
-		return manifest.Base{}, err
+		return manifest.Base{}, change.Rev{}, err
 	}
 	ok := base.Commit == protected.Commit
 	if !ok {
 		if ok, err = repo.IsAncestor(ctx, base.Commit, protected.Commit); err != nil {
-			return manifest.Base{}, err
+			return manifest.Base{}, change.Rev{}, err
 		}
 	}
-	return manifest.Base{Ref: base.Ref, Commit: base.Commit, Tree: base.Tree, StartTree: base.Tree, Protected: ok}, nil
+	return manifest.Base{Ref: base.Ref, Commit: base.Commit, Tree: base.Tree, StartTree: base.Tree, Protected: ok}, protected, nil
 }
 
 // maxPolicy bounds a policy file.
@@ -225,11 +233,7 @@ const maxPolicy = 1 << 20
 
 // policy is the repository's file at its protected ref, or the person's own uncommitted one in its place,
 // which no sandbox can write.
-func (c *Control) policy(ctx context.Context, repo *change.Repo, announce func(string)) (*manifest.Repository, sallyport.Source, error) {
-	protected, err := repo.Protected(ctx, "")
-	if err != nil {
-		return nil, sallyport.Source{}, err
-	}
+func (c *Control) policy(ctx context.Context, repo *change.Repo, protected change.Rev, announce func(string)) (*manifest.Repository, sallyport.Source, error) {
 	committed, err := repo.ReadFile(ctx, protected.Commit, PolicyFile, maxPolicy)
 	if err != nil && sallyport.CodeOf(err) != sallyport.CodeNotFound {
 		return nil, sallyport.Source{}, err
@@ -346,8 +350,25 @@ func (c *Control) granted(repo *change.Repo, in manifest.Input, ask func([]manif
 	return "", nil // Compile refuses and names the command
 }
 
+// dirt is what a look at the person's working tree found.
+type dirt struct {
+	changed, untracked int
+	err                error
+}
+
+// lookForDirt looks while other things are found out: with many files it takes longer than all of them.
+func lookForDirt(ctx context.Context, repo *change.Repo) <-chan dirt {
+	found := make(chan dirt, 1)
+	go func() {
+		var d dirt
+		d.changed, d.untracked, d.err = repo.Dirty(ctx)
+		found <- d
+	}()
+	return found
+}
+
 // dirty says what is not in the base, or takes it in where that was asked for.
-func (c *Control) dirty(ctx context.Context, repo *change.Repo, in *manifest.Input, announce func(string)) error {
+func (c *Control) dirty(ctx context.Context, repo *change.Repo, in *manifest.Input, look <-chan dirt, announce func(string)) error {
 	if in.WorkOrder.IncludeDirty {
 		s, err := c.store(ctx, repo)
 		if err != nil {
@@ -361,14 +382,11 @@ func (c *Control) dirty(ctx context.Context, repo *change.Repo, in *manifest.Inp
 		announce(fmt.Sprintf("%d changed, %d untracked files of your working tree are included", changed, untracked))
 		return nil
 	}
-	changed, untracked, err := repo.Dirty(ctx)
-	if err != nil {
-		return err
+	found := <-look
+	if found.err == nil && found.changed+found.untracked > 0 {
+		announce(fmt.Sprintf("%d changed, %d untracked files are not in the base; --include-dirty takes them in", found.changed, found.untracked))
 	}
-	if changed+untracked > 0 {
-		announce(fmt.Sprintf("%d changed, %d untracked files are not in the base; --include-dirty takes them in", changed, untracked))
-	}
-	return nil
+	return found.err
 }
 
 // store is our own bare repository for repo.

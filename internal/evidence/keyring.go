@@ -363,7 +363,7 @@ func (k *Keyring) Signer() (Signer, error) {
 	key := k.keys[k.current]
 	if now := k.now(); !key.public.ValidAt(now) {
 		e := k.fault(sallyport.CodeDenied, k.current, fmt.Sprintf("the key is valid from %s to %s only", Time(key.public.NotBefore), Time(key.public.NotAfter)), nil).(*sallyport.Error)
-		e.Hint = "check the clock; if it is right, rotate the key: sallyport trust --rotate"
+		e.Hint = "check the clock; if it is right, rotate the key: sallyport keys --rotate"
 		return nil, e
 	}
 	return key, nil

@@ -74,7 +74,8 @@ func (k *Keyring) Rotate(ctx context.Context) (RotationRecord, error) {
 
 func (k *Keyring) introduce(ctx context.Context, old, next keyFile) (RotationRecord, error) {
 	now := k.now().UTC().Truncate(time.Second)
-	end := now
+	// Up to the end of this second: what the old key has signed a moment ago must stay verifiable.
+	end := now.Add(time.Second)
 	if old.public.NotAfter.Before(end) {
 		end = old.public.NotAfter // an expired key does not get longer by being replaced
 	}

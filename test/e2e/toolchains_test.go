@@ -112,8 +112,9 @@ python3 -c 'import json; print("python-runs=yes")'
 cargo --version >/dev/null && echo cargo-runs=yes
 echo "found=$(grep -rlas ` + canary + ` "$HOME" /run /tmp /etc 2>/dev/null | tr '\n' ,)"
 echo "env=$(env | grep -c ` + canary + `)"
-for f in .npmrc .netrc .ssh .aws .cargo/credentials.toml .config/gh; do [ ! -s "$HOME/$f" ] || [ -d "$HOME/$f" ] && [ -z "$(ls -A "$HOME/$f" 2>/dev/null)" ] || [ ! -e "$HOME/$f" ] || echo "there=$f"; done
-: > "$HOME/.cargo/bin/evil" 2>/dev/null && echo wrote=cargo; : > "$HOME/.pyenv/shims/evil" 2>/dev/null && echo wrote=pyenv
+for f in ` + strings.Join(hidden, " ") + `; do if [ -s "$HOME/$f" ]; then echo "there=$f"; fi; done
+(: > "$HOME/.cargo/bin/evil") 2>/dev/null && echo wrote=cargo
+(: > "$HOME/.pyenv/shims/evil") 2>/dev/null && echo wrote=pyenv
 echo 'pub fn three() -> i32 { 3 }' >> src/lib.rs`
 			rep := w.run("tools", script).want(0).report()
 			accepted(t, w, rep)
@@ -127,9 +128,9 @@ echo 'pub fn three() -> i32 { 3 }' >> src/lib.rs`
 			if strings.Contains(log, "there=") {
 				t.Errorf("credential files are inside:\n%s", log)
 			}
-			if strings.Contains(log, "wrote=") {
-				if _, err := os.Lstat(home(".cargo/bin/evil")); err == nil {
-					t.Error("the agent wrote into the person's toolchain")
+			for _, f := range []string{home(".cargo/bin/evil"), home(".pyenv/shims/evil")} {
+				if _, err := os.Lstat(f); err == nil {
+					t.Errorf("the agent wrote into the person's toolchain: %s", f)
 				}
 			}
 			_, inner, _ := strings.Cut(log, "path=")

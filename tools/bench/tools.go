@@ -126,7 +126,7 @@ func (b *bench) checkout(ctx context.Context, repo string) (change.Checkout, fun
 	if err != nil {
 		return change.Checkout{}, nil, err
 	}
-	store, err := change.OpenStore(ctx, filepath.Join(b.dir, "store-"+filepath.Base(repo)), r)
+	store, err := b.store(ctx, r)
 	if err != nil {
 		return change.Checkout{}, nil, err
 	}

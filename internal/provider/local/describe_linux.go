@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -35,8 +36,13 @@ func (p *Provider) Describe(ctx context.Context) (provider.Capabilities, error) 
 		return caps, err
 	}
 	defer w.Close()
-	caps.Layers, err = w.Layers(ctx)
-	return caps, err
+	if caps.Layers, err = w.Layers(ctx); err != nil {
+		return caps, err
+	}
+	for i, l := range caps.Layers {
+		caps.Layers[i].Required = slices.Contains(sallyport.RequiredLayers(), l.Layer)
+	}
+	return caps, nil
 }
 
 // trial is the spec of a sandbox that does nothing.

@@ -1,0 +1,92 @@
+package crash_test
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+)
+
+// TestManyAdoptAtOnce: of all who find the driver dead exactly one takes over.
+func TestManyAdoptAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.start(gated)
+	w.awaitEvent(lifecycle.AllocationRunning, "")
+	w.kill(w.driver())
+	var all sync.WaitGroup
+	for range 6 {
+		c := w.command("reconcile")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			if err := c.Wait(); err != nil {
+				t.Errorf("reconcile: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	w.awaitEnd(id)
+	if n := w.count(lifecycle.LeaseAcquired, "", id); n != 2 {
+		t.Errorf("%d drivers, want the killed one and one more\n%s", n, w.story())
+	}
+	w.accepted(id)
+}
+
+// TestStoppedDriverIsReplaced: a driver that hangs loses its lease after its time and not before; when it goes
+// on, what it appends and sends is refused. One lease is 30 seconds, so all points are tried at once.
+func TestStoppedDriverIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]struct {
+		event lifecycle.Type
+		text  string
+	}{
+		"while the agent runs":  {lifecycle.AllocationRunning, ""},
+		"while it collects":     {lifecycle.AttemptStage, `"collecting"`},
+		"while a check runs":    {lifecycle.AllocationIntended, `"validate"`},
+		"while it signs":        {lifecycle.AttemptStage, `"deciding"`},
+		"while it publishes":    {lifecycle.PublicationIntended, ""},
+		"before it does a step": {lifecycle.LeaseAcquired, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id := w.start(agent)
+			w.awaitEvent(p.event, p.text)
+			old := w.driver()
+			if old == 0 || syscall.Kill(old, syscall.SIGSTOP) != nil {
+				t.Fatalf("the driver was faster\n%s", w.story())
+			}
+			fence, until, holder := w.lease(id)
+			if holder.PID != old {
+				t.Fatalf("the lease is held by %v, the driver is %d", holder, old)
+			}
+			w.must(0, "reconcile")
+			if n := w.count(lifecycle.LeaseAcquired, "", id); n != 1 {
+				t.Fatalf("%d leases while the first one counts\n%s", n, w.story())
+			}
+			w.await("the lease's end", func() bool { return journal.BootTime() > until })
+			w.must(0, "reconcile")
+			w.await("the end", func() bool {
+				rep := w.report(id)
+				return rep.State.Ended() && w.count(lifecycle.PublicationDone, "", id) > 0
+			})
+			last := w.last()
+			if err := syscall.Kill(old, syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			w.await("the late driver's end", func() bool { return dead(old) })
+			for _, e := range w.events() {
+				if e.Seq > last && e.Fence == fence {
+					t.Errorf("appended by the late driver: %+v", e)
+				}
+			}
+			w.awaitEnd(id)
+			w.accepted(id)
+		})
+	}
+}
+

@@ -1,0 +1,69 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/process"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
+)
+
+// TestMachineRestarts: a restart is imitated. Every process of the world is ended, and what is written of them
+// names another boot, with the pid and start time of a bystander. The Attempt ends with a reason and what was
+// written so far; the bystander stays.
+func TestMachineRestarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.start(slow)
+	w.half(id)
+	allocation, keeperPID, _ := w.sandbox(sallyport.PurposeExecute)
+	w.kill(w.driver())
+	w.kill(keeperPID)
+	bystander := exec.Command("sleep", "600")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	self, err := process.Of(bystander.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const boot = "00000000-1111-2222-3333-444444444444"
+	path := filepath.Join(w.state, "local", "allocations", string(allocation), keeper.FileSelf)
+	b, err := json.Marshal(keeper.Self{PID: self.PID, StartTime: self.StartTime, Boot: boot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, holder := w.lease(id)
+	holder.Boot, holder.PID, holder.StartTime = boot, self.PID, self.StartTime
+	w.holder(id, holder)
+
+	w.must(0, "reconcile")
+	w.awaitEnd(id)
+	w.failedWell(id, true)
+	if dead(self.PID) {
+		t.Error("a bystander was ended")
+	}
+}
+
+// holder rewrites who has the lease.
+func (w *world) holder(id sallyport.AttemptID, h journal.Holder) {
+	w.t.Helper()
+	b, err := json.Marshal(h)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	db := w.writable()
+	defer db.Close()
+	if _, err := db.Exec(`UPDATE leases SET holder = ?, until_ns = until_ns + 3600000000000 WHERE attempt = ?`, string(b), string(id)); err != nil {
+		w.t.Fatal(err)
+	}
+}

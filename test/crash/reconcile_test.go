@@ -1,0 +1,150 @@
+package crash_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sallyport.dev/sallyport"
+)
+
+// foreign starts a process that looks like a keeper of somebody else.
+func foreign(t *testing.T, dir, allocation string) *exec.Cmd {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, allocation), []byte("while :; do sleep 0.2; done\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("sh")
+	c.Args = []string{"sallyport-keeper", allocation, "fac_00000000000000000000000000"}
+	c.Dir = dir
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL); _ = c.Wait() })
+	return c
+}
+
+// saved copies the journal as it is now and returns a function that puts it back.
+func (w *world) saved() (restore func()) {
+	w.t.Helper()
+	files := map[string][]byte{}
+	for _, n := range []string{"journal.db", "journal.db-wal", "journal.db-shm"} {
+		if b, err := os.ReadFile(filepath.Join(w.state, n)); err == nil {
+			files[n] = b
+		}
+	}
+	return func() {
+		w.forget()
+		for _, n := range []string{"journal.db", "journal.db-wal", "journal.db-shm"} {
+			p := filepath.Join(w.state, n)
+			if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
+				w.t.Fatal(err)
+			}
+			if b, ok := files[n]; ok && n != "journal.db-shm" {
+				if err := os.WriteFile(p, b, 0o600); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// forget closes our own reader of the journal.
+func (w *world) forget() {
+	if w.db != nil {
+		w.db.Close()
+		w.db = nil
+	}
+}
+
+// TestReconcileDestroysWhatNobodyKnows: a sandbox of this factory that the journal has lost is removed, what
+// bears no mark of ours is left alone, and a dry run only speaks.
+func TestReconcileDestroysWhatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.start(agent)
+	w.awaitEnd(id)
+	w.forget()
+	restore := w.saved()
+
+	w.name = "second"
+	second := w.start(slow)
+	w.half(second)
+	lost, keeper, first := w.sandbox(sallyport.PurposeExecute)
+	w.kill(w.driver())
+	restore() // the intent of the second sandbox is gone, as after a restore from an old copy
+	allocations := filepath.Join(w.state, "local", "allocations")
+	empty := "alc_" + strings.Repeat("0", 25) + "1" // a crash right after the folder was made
+	strange := filepath.Join(allocations, "not-ours")
+	for _, d := range []string{strange, filepath.Join(allocations, empty)} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stranger := foreign(t, w.dir, "alc_"+strings.Repeat("0", 25)+"2")
+
+	dry := w.must(0, "reconcile", "--dry-run")
+	if !strings.Contains(dry.out, string(lost)) || !strings.Contains(dry.out, empty) || strings.Contains(dry.out, "not-ours") {
+		t.Errorf("the dry run says\n%s", dry.out)
+	}
+	if dead(keeper) || dead(first) {
+		t.Error("the dry run ended a process")
+	}
+	if left := names(t, allocations); !slices.Equal(left, slices.Sorted(slices.Values([]string{string(lost), empty, "not-ours"}))) {
+		t.Errorf("after the dry run: %v", left)
+	}
+	w.must(0, "reconcile")
+	if !dead(keeper) || !dead(first) {
+		t.Errorf("the lost sandbox still runs: keeper %d, first %d", keeper, first)
+	}
+	if left := names(t, allocations); !slices.Equal(left, []string{"not-ours"}) {
+		t.Errorf("left: %v", left)
+	}
+	if dead(stranger.Process.Pid) {
+		t.Error("somebody else's process was ended")
+	}
+	if again := w.must(0, "reconcile"); strings.TrimSpace(again.out) != "nothing to do" {
+		t.Errorf("it does not converge:\n%s", again.out)
+	}
+	if err := os.Remove(strange); err != nil {
+		t.Error(err)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// TestDryRunOfADeadDriver: nothing is adopted by looking.
+func TestDryRunOfADeadDriver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.start(slow)
+	w.half(id)
+	w.kill(w.driver())
+	last := w.last()
+	r := w.must(0, "reconcile", "--dry-run")
+	if !strings.Contains(r.out, string(id)) {
+		t.Errorf("it does not say that it would adopt:\n%s", r.out)
+	}
+	if pid := w.driver(); pid != 0 || w.last() != last {
+		t.Errorf("it started driver %d, events %d → %d", pid, last, w.last())
+	}
+	w.must(0, "cancel", string(id))
+	w.awaitEnd(id)
+	w.cancelledWell(id, true)
+}
