@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -166,5 +167,57 @@ func TestBuildLeavesOwnCommandsAlone(t *testing.T) {
 	s, err := agent.Build(own, agent.Task{Text: "x", Feedback: "/f"})
 	if err != nil || !slices.Equal(s.Argv, own.Command) || s.Env["A"] != "{{placeholder}}" || s.Env["SALLYPORT_FEEDBACK"] != "/f" {
 		t.Fatalf("got %+v, %v", s, err)
+	}
+}
+
+// At a terminal the agent needs no task, and what it would ask at its first start is answered for exactly
+// this Attempt's folder and placeholder, whatever the folder is called.
+func TestInteractive(t *testing.T) {
+	const repository, placeholder = `/home/a b/"quoted"\{{task}}`, "sallyport-placeholder-0123456789abcdef"
+	for _, name := range agent.Names() {
+		plain, _ := agent.Preset(name)
+		p, err := agent.Interactive(name)
+		if err != nil || slices.Equal(p.Command, plain.Command) || p.Command[0] != plain.Command[0] || p.Endpoint.Upstream != plain.Endpoint.Upstream {
+			t.Fatalf("%s: %+v, %v", name, p, err)
+		}
+		if n := len(p.Command); n < 3 || p.Command[n-2] != "--" || p.Command[n-1] != "{{task}}" {
+			t.Fatalf("%s: the task is not the one argument after --: %q", name, p.Command)
+		}
+		task := agent.Task{Terminal: true, Home: "/home/a", Repository: repository, Placeholder: placeholder}
+		s, err := agent.Build(p, task)
+		if err != nil || len(s.Argv) != len(p.Command)-2 || slices.Contains(s.Argv, "--") {
+			t.Fatalf("%s without a task: %q, %v", name, s.Argv, err)
+		}
+		task.Text = "--help {{repository}}"
+		s, err = agent.Build(p, task)
+		if err != nil || s.Argv[len(s.Argv)-1] != task.Text {
+			t.Fatalf("%s with a task: %q, %v", name, s.Argv, err)
+		}
+		answers := strings.Join(s.Argv[:len(s.Argv)-1], " ")
+		for path, data := range s.Files {
+			if !strings.HasPrefix(path, "/home/a/") || !json.Valid(data) || strings.Contains(string(data), placeholder) {
+				t.Errorf("%s: %s: %s", name, path, data)
+			}
+			answers += string(data)
+		}
+		if quoted, _ := json.Marshal(repository); !strings.Contains(answers, string(quoted)) {
+			t.Errorf("%s: nothing says that the folder is trusted: %s", name, answers)
+		}
+		task.Text, task.Feedback = "", "/run/sallyport/files/feedback.md"
+		if s, err = agent.Build(p, task); err != nil || !strings.Contains(s.Argv[len(s.Argv)-1], task.Feedback) {
+			t.Errorf("%s with feedback only: %q, %v", name, s.Argv, err)
+		}
+		task.Home = ""
+		if _, err := agent.Build(p, task); sallyport.CodeOf(err) != sallyport.CodeInvalid {
+			t.Errorf("%s without a home: %v", name, err)
+		}
+	}
+	p, _ := agent.Interactive("claude-code")
+	s, _ := agent.Build(p, agent.Task{Terminal: true, Home: "/home/a", Repository: "/r", Placeholder: placeholder})
+	if !strings.Contains(string(s.Files["/home/a/.claude.json"]), `"`+placeholder[len(placeholder)-20:]+`"`) {
+		t.Errorf("the placeholder is not approved: %s", s.Files)
+	}
+	if _, err := agent.Interactive("clippy"); sallyport.CodeOf(err) != sallyport.CodeNotFound {
+		t.Errorf("an unknown preset: %v", err)
 	}
 }

@@ -18,11 +18,16 @@ func TestCredentialThere(t *testing.T) {
 			return ""
 		}
 	}
-	err := credentialThere(a, env(""))
-	if sallyport.CodeOf(err) != sallyport.CodeInvalid || !strings.Contains(err.Error(), "ANTHROPIC_API_KEY") || sallyport.HintOf(err) == "" {
-		t.Errorf("without the variable: %v", err)
+	for name, value := range map[string]string{"unset": "", "too short to be watched for": "sk-short", "no header value": "sk-there-0123456\n789"} {
+		err := credentialThere(a, env(value))
+		if sallyport.CodeOf(err) != sallyport.CodeUnsupported || !strings.Contains(err.Error(), "ANTHROPIC_API_KEY") || sallyport.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if value != "" && strings.Contains(err.Error()+sallyport.HintOf(err), value) {
+			t.Errorf("%s: the error shows the value: %v", name, err)
+		}
 	}
-	if err := credentialThere(a, env("sk-there")); err != nil {
+	if err := credentialThere(a, env("sk-there-0123456789")); err != nil {
 		t.Errorf("with the variable: %v", err)
 	}
 	if err := credentialThere(sallyport.Agent{Name: "command"}, env("")); err != nil {

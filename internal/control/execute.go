@@ -324,6 +324,9 @@ func (d *driver) closeGateway(ctx context.Context) error {
 	for _, r := range n.Refusals {
 		text += "; refused: " + r.Reason
 	}
+	if n.Failed > 0 {
+		text += fmt.Sprintf("; %d failed: %s", n.Failed, n.Failure)
+	}
 	return d.notice(ctx, "%s", screen.Line(text))
 }
 

@@ -17,6 +17,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/agent"
 	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/id"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
@@ -199,17 +200,29 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	return m, nil
 }
 
-// credentialThere refuses an agent whose model credential nobody has set: it would try for minutes and then
-// fail with an error of the model's. The value is looked at again when it is needed.
+// credentialThere refuses an agent whose model credential nobody has set, or that the gateway would not send:
+// it would try for minutes and then fail with an error of the model's. The value is looked at again when it is
+// needed.
 func credentialThere(a sallyport.Agent, getenv func(string) string) error {
-	if a.Endpoint == nil || getenv(a.Endpoint.CredentialEnv) != "" {
+	if a.Endpoint == nil {
 		return nil
 	}
-	return &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeInvalid, Subject: a.Name, Message: "the environment variable " + a.Endpoint.CredentialEnv + " is not set; without it the agent cannot reach its model",
-		Hint: "set it where you call sallyport; the sandbox only ever holds a placeholder"}
+	name := a.Endpoint.CredentialEnv
+	refuse := func(message string) error {
+		return &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeUnsupported, Subject: a.Name, Message: message,
+			Hint: "set " + name + " where you call sallyport; the sandbox only ever holds a placeholder"}
+	}
+	value := getenv(name)
+	if value == "" {
+		return refuse("the environment variable " + name + " is not set; without it the agent cannot reach its model")
+	}
+	var unusable *sallyport.Error
+	if errors.As(gateway.Usable(value), &unusable) {
+		return refuse("the value of the environment variable " + name + " is no credential: " + unusable.Message)
+	}
+	return nil
 }
 
-// resolveBase is the base and the protected revision.
 func resolveBase(ctx context.Context, repo *change.Repo, rev string) (manifest.Base, change.Rev, error) {
 	base, err := repo.Resolve(ctx, rev)
 	if err != nil {

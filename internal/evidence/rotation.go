@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"time"
 
 	"sallyport.dev/sallyport"
 )
@@ -73,9 +72,9 @@ func (k *Keyring) Rotate(ctx context.Context) (RotationRecord, error) {
 }
 
 func (k *Keyring) introduce(ctx context.Context, old, next keyFile) (RotationRecord, error) {
-	now := k.now().UTC().Truncate(time.Second)
-	// Up to the end of this second: what the old key has signed a moment ago must stay verifiable.
-	end := now.Add(time.Second)
+	// To the nanosecond: what the old key signed a moment ago must stay verifiable.
+	now := k.now().UTC()
+	end := now
 	if old.public.NotAfter.Before(end) {
 		end = old.public.NotAfter // an expired key does not get longer by being replaced
 	}

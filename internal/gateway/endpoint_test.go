@@ -74,3 +74,16 @@ func FuzzTarget(f *testing.F) {
 		}
 	})
 }
+
+// What Usable takes, a server sends; what it refuses never leaves, and is not in the error.
+func TestUsable(t *testing.T) {
+	for value, ok := range map[string]bool{
+		"sk-0123456789abcdef": true, "": false, "sk-short": false, "sk-0123456789 abcdef": false,
+		"sk-0123456789\tabcdef": false, "sk-0123456789\nabcdef": false, "sk-0123456789\x00abcdef": false,
+	} {
+		err := Usable(value)
+		if (err == nil) != ok || !ok && sallyport.CodeOf(err) != sallyport.CodeInvalid || err != nil && value != "" && strings.Contains(err.Error(), value) {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}

@@ -38,6 +38,7 @@ type Counters struct {
 	BytesUp   int64     `json:"bytes_up"`
 	BytesDown int64     `json:"bytes_down"`
 	Refusals  []Refusal `json:"refusals"` // at most 64 different ones, in order of appearance
+	Failure   string    `json:"failure"`  // the last failed request's reason, for the operator: it names hosts
 }
 
 // Refusal is one reason with what was asked, and how often.
@@ -76,6 +77,7 @@ func (m *meter) add(e Event) bool {
 	switch e.Kind {
 	case Failed:
 		c.Failed++
+		c.Failure = e.Message
 	case Refused:
 		c.Refused++
 		return c.refuse(e)

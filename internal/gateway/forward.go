@@ -3,13 +3,10 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // forward sends a judged request on. The URL is the route's own, never the request's.
@@ -51,11 +48,8 @@ func (s *Server) readCredential(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(c) < minCredential {
-		return "", fmt.Errorf("the credential is shorter than %d characters and could not be watched for", minCredential)
-	}
-	if !httpguts.ValidHeaderFieldValue(c) || strings.ContainsAny(c, " \t") {
-		return "", errors.New("the credential holds characters that cannot stand in a header")
+	if err := Usable(c); err != nil {
+		return "", err
 	}
 	return c, nil
 }

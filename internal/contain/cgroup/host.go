@@ -100,8 +100,9 @@ func (h *Host) settle(hi hierarchy) {
 }
 
 // candidates are the folders below which groups may go, best first. Root uses the top, which is the same from
-// every session, so that a leftover is found again; a user uses what an administrator delegated to it, then
-// its own cgroup.
+// every session, so that a leftover is found again; a user uses what an administrator delegated to it: by the
+// names below, else the highest folder above its own cgroup that can be written (a subtree given by hand, of
+// which the user's session is one leaf), and its own at last.
 func (h hierarchy) candidates(uid int) []string {
 	var out []string
 	if uid == 0 {
@@ -113,8 +114,33 @@ func (h hierarchy) candidates(uid int) []string {
 			out = append(out, filepath.Join(h.mount, "user.slice", "user-"+u+".slice", "user@"+u+".service"))
 		}
 	}
-	if own := h.own(); own != "" && !slices.Contains(out, own) {
+	own := h.own()
+	if h.v2 && uid != 0 {
+		out = append(out, h.above(own)...)
+	}
+	if own != "" {
 		out = append(out, own)
+	}
+	return unique(out)
+}
+
+// above are the folders between the mount and a cgroup, without either, highest first.
+func (h hierarchy) above(own string) []string {
+	var out []string
+	for dir := filepath.Dir(own); strings.HasPrefix(dir, h.mount+"/"); dir = filepath.Dir(dir) {
+		out = append(out, dir)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// unique drops repeats and keeps the order.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
 	}
 	return out
 }
@@ -139,16 +165,19 @@ func (h hierarchy) try(parent string) ([]string, error) {
 			return nil, err
 		}
 	}
-	var use []string
+	var use, refused []string
 	for _, c := range h.has {
 		file, value := trialOf(c, h.v2)
 		if e := write(filepath.Join(dir, file), value); e != nil {
-			err = errors.Join(err, errors.New(file+": "+bare(e).Error()))
+			refused = append(refused, file+": "+bare(e).Error())
 			continue
 		}
 		use = append(use, c)
 	}
-	return use, err
+	if len(refused) > 0 {
+		return use, errors.New(strings.Join(refused, ", "))
+	}
+	return use, nil
 }
 
 // trialOf is a harmless write to a controller of a group that holds nothing.

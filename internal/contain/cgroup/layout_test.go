@@ -127,7 +127,13 @@ func TestCandidates(t *testing.T) {
 		{v1, 1000, []string{"/sys/fs/cgroup/memory/sallyport-1000", "/sys/fs/cgroup/memory"}},
 		{v2, 0, []string{"/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope"}},
 		{v2, 1000, []string{"/sys/fs/cgroup/sallyport-1000", "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service",
-			"/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope"}},
+			"/sys/fs/cgroup/user.slice", "/sys/fs/cgroup/user.slice/user-1000.slice", "/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope"}},
+		// A folder given by hand comes before the leaf in it; outside of one's own cgroup namespace nothing does.
+		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/given/driver", v2: true}, 7,
+			[]string{"/sys/fs/cgroup/sallyport-7", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service", "/sys/fs/cgroup/given", "/sys/fs/cgroup/given/driver"}},
+		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/../other", v2: true}, 7,
+			[]string{"/sys/fs/cgroup/sallyport-7", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service"}},
+		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/", v2: true}, 0, []string{"/sys/fs/cgroup"}},
 	} {
 		if got := k.h.candidates(k.uid); !slices.Equal(got, k.want) {
 			t.Errorf("uid %d: %q, want %q", k.uid, got, k.want)
