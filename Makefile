@@ -30,6 +30,7 @@ fuzz:
 	@scripts/fuzz.sh $(FUZZTIME)
 
 install: build
+	install -d $(PREFIX)/bin
 	install -m 0755 $(BIN)/sallyport $(BIN)/sallyport-keeper $(BIN)/sallyport-runner $(PREFIX)/bin/
 
 clean:

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -52,15 +54,23 @@ func open(ctx context.Context) (cli.Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := control.Open(ctx, control.Config{State: state, Providers: providers, Driver: driver(state), Adopt: !driving()})
+	c, err := control.Open(ctx, control.Config{State: state, Providers: providers, Driver: driver(state), Adopt: adopts(os.Args[1:])})
 	if err != nil {
 		return nil, err // not c: a nil *Control is not a nil interface
 	}
 	return c, nil
 }
 
-// driving: this process is a driver, and looks after one Attempt only.
-func driving() bool { return len(os.Args) > 1 && os.Args[1] == "drive" }
+// adopts reports whether a command picks up what a crash left. A driver looks after one Attempt only, and what
+// only looks (fsck, reconcile --dry-run) changes nothing; cancel and reconcile see to it themselves.
+func adopts(args []string) bool {
+	for _, a := range args {
+		if !strings.HasPrefix(a, "-") {
+			return slices.Contains([]string{"run", "ps", "attach", "wait", "logs", "retry"}, a)
+		}
+	}
+	return false
+}
 
 // signals leaves SIGHUP alone where the caller had it ignored: under nohup a lost terminal stays unnoticed.
 func signals() <-chan os.Signal {

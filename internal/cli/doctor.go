@@ -78,12 +78,14 @@ func (a *app) showDoctor(d Doctor, fix bool) {
 		return
 	}
 	if !fix {
-		a.say("`sallyport doctor --fix` shows %d command(s) that would improve this.", len(d.Fixes))
+		a.say("`sallyport doctor --fix` shows %d way(s) to make more hold.", len(d.Fixes))
 		return
 	}
 	for _, f := range d.Fixes {
 		a.say("# %s", f.Why)
-		a.say("%s", f.Command)
+		if f.Command != "" {
+			a.say("%s", f.Command)
+		}
 	}
 }
 
@@ -105,6 +107,9 @@ func (a *app) doctorLine(ok bool, name, text string) {
 func (a *app) applyFixes(ctx context.Context, fixes []Fix) error {
 	for _, f := range fixes {
 		a.tell("# %s", f.Why)
+		if f.Command == "" {
+			continue // words for a person
+		}
 		a.tell("+ %s", f.Command)
 		out := screen.NewWriter(a.Stderr)
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", f.Command)

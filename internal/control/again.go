@@ -70,6 +70,10 @@ func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.Check
 			if b, ok := before[k.Name]; ok && b.Status != r.Status {
 				r.Message = "flaky: it was " + string(b.Status) + " before, and " + string(r.Status) + " now, on the same tree"
 				r.Status = sallyport.CheckFlaky
+				// Recorded, so that whoever approves or publishes later sees it.
+				if err := d.notice(ctx, "check %q is flaky: %s on one run and not on another, of the same tree", k.Name, b.Status); err != nil {
+					return err
+				}
 			}
 			results = append(results, r)
 		}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -30,10 +31,38 @@ type Fact struct {
 	OK    bool   `json:"ok"`
 }
 
-// Fix is a command for a person to look at and run.
+// Fix is a command for a person to look at and run; advice in words where there is no single one.
 type Fix struct {
 	Why     string `json:"why"`
-	Command string `json:"command"`
+	Command string `json:"command"` // empty: Why says what to do
+}
+
+// asRoot begins a layer's fix that is one shell command; any other is a sentence, and never run.
+const asRoot = "as root: "
+
+// layerFixes names each remedy once, with the layers that it is for.
+func layerFixes(layers []sallyport.LayerReport) []Fix {
+	var order []string
+	needs := map[string][]string{}
+	for _, l := range layers {
+		if l.Fix == "" || l.Status == sallyport.LayerHeld {
+			continue
+		}
+		if needs[l.Fix] == nil {
+			order = append(order, l.Fix)
+		}
+		needs[l.Fix] = append(needs[l.Fix], fmt.Sprintf("%s is %s", l.Layer, l.Status))
+	}
+	var fixes []Fix
+	for _, text := range order {
+		why := strings.Join(needs[text], ", ")
+		if command, ok := strings.CutPrefix(text, asRoot); ok {
+			fixes = append(fixes, Fix{Why: why + "; as root:", Command: command})
+		} else {
+			fixes = append(fixes, Fix{Why: why + ": " + text})
+		}
+	}
+	return fixes
 }
 
 // Doctor makes a sandbox, asks its probes, and removes it.
@@ -57,10 +86,8 @@ func (c *Control) Doctor(ctx context.Context) (Doctor, error) {
 				d.OK = false
 			}
 		}
-		if l.Fix != "" && l.Status != sallyport.LayerHeld {
-			d.Fixes = append(d.Fixes, Fix{Why: "layer " + string(l.Layer) + " is " + string(l.Status), Command: l.Fix})
-		}
 	}
+	d.Fixes = append(d.Fixes, layerFixes(caps.Layers)...)
 	for _, n := range caps.Notes {
 		d.Facts = append(d.Facts, Fact{"provider", n, true})
 	}

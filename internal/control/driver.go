@@ -72,11 +72,7 @@ func (c *Control) driveOne(ctx context.Context, id sallyport.AttemptID) (sallypo
 	if err != nil {
 		return "", err
 	}
-	if at.Publishing {
-		_, err := c.Publish(ctx, string(id)) // accepted by a driver that was ended before the branch moved
-		return "", err
-	}
-	if at.Report.State.Ended() {
+	if at.Report.State.Ended() && !at.Publishing {
 		return "", nil
 	}
 	holder, err := journal.SelfHolder()
@@ -94,8 +90,20 @@ func (c *Control) driveOne(ctx context.Context, id sallyport.AttemptID) (sallypo
 	defer func() { _ = c.journal.Release(context.WithoutCancel(ctx), d.current()) }()
 	defer d.stopBaseChecks() // before the lease is given back
 	go d.keepLease(ctx)
+	if at.Publishing {
+		return "", d.publish(ctx) // accepted by a driver that was ended before the branch moved
+	}
 	go d.watchCancel(ctx)
 	return d.run(ctx)
+}
+
+// publish finishes an intended publication, under the lease: of two who find it open, one does it.
+func (d *driver) publish(ctx context.Context) error {
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	l := d.current()
+	return d.c.finishPublication(ctx, &l, d.repo, d.store, d.id)
 }
 
 func (d *driver) releaseAll() {

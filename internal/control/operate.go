@@ -46,7 +46,7 @@ func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) 
 		}
 		line := "finish the publication of " + string(at.Report.Attempt)
 		if !dryRun {
-			if _, err := c.Publish(ctx, string(at.Report.Attempt)); err != nil {
+			if err := c.underLease(ctx, at.Report.Attempt, func(d *driver) error { return d.publish(ctx) }); err != nil {
 				line += ": " + err.Error()
 			}
 		}
@@ -223,6 +223,9 @@ func (c *Control) Fsck(ctx context.Context) ([]string, error) {
 			signed++
 		}
 	}
+	if err := c.checkpoints(ctx, fault); err != nil {
+		return lines, err
+	}
 	lines = append(lines, fmt.Sprintf("attempts: %d; %d results in quarantine, %d signed statements with checkpoints", len(all), bundles, signed))
 	world, err := c.world(ctx)
 	if err != nil {
@@ -253,8 +256,7 @@ func (c *Control) checkBundle(d sallyport.Digest) error {
 	return err
 }
 
-// checkEvidence verifies a statement and that the journal still has, at the checkpoint's place, the hash that
-// was signed: a journal that was cut or rewritten before it does not.
+// checkEvidence verifies a statement, that it is the one the journal names, and its checkpoint.
 func (c *Control) checkEvidence(ctx context.Context, at journal.Attempt) error {
 	b, err := os.ReadFile(at.Report.Evidence)
 	if err != nil {
@@ -267,8 +269,39 @@ func (c *Control) checkEvidence(ctx context.Context, at journal.Attempt) error {
 	if v.Envelope != at.Report.EvidenceDigest {
 		return fmt.Errorf("%s is not the envelope that the journal recorded", at.Report.Evidence)
 	}
-	j := v.Statement.Predicate.Journal
-	head, err := evidence.VerifyCheckpoint(j.Note, c.origin(), c.keys.Keys())
+	return c.checkpoint(ctx, v.Statement.Predicate.Journal.Note)
+}
+
+// checkpoints judges the journal against every statement in the state folder, also those that it does not name
+// (any more): an older copy that was put back has no Attempt for a later one's checkpoint.
+func (c *Control) checkpoints(ctx context.Context, fault func(string, ...any)) error {
+	files, err := filepath.Glob(filepath.Join(c.cfg.State, "attempts", "*", "evidence-*.json"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if os.IsNotExist(err) {
+			continue // superseded since the folder was read
+		}
+		if err != nil {
+			return stateError(f, err)
+		}
+		v, err := evidence.Verify(b, c.keys.Keys(), evidence.Expect{Attempt: sallyport.AttemptID(filepath.Base(filepath.Dir(f)))})
+		if err != nil {
+			fault("statement %s: %v", f, err)
+			continue
+		}
+		if err := c.checkpoint(ctx, v.Statement.Predicate.Journal.Note); err != nil {
+			fault("statement %s: %v", f, err)
+		}
+	}
+	return nil
+}
+
+// checkpoint reports an error unless the journal still has the event that the signed note names.
+func (c *Control) checkpoint(ctx context.Context, note string) error {
+	head, err := evidence.VerifyCheckpoint(note, c.origin(), c.keys.Keys())
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,11 @@ func writeChange(p *Plan, raw *rawSources, w *collect.Writer) error {
 	ignored := collect.GitIgnore("/usr/bin/git", BaseFolder, func(argv []string, stdin []byte) ([]byte, error) {
 		return run(own, Command{Argv: argv, Dir: "/tmp", Env: collect.GitEnv()}, stdin, 64<<20)
 	})
-	return collect.Overlay(collect.Options{Dir: raw.upper, Lower: raw.lowers, Xattr: "user.overlay.", Ignored: ignored,
+	walk := collect.Overlay
+	if p.Collect.Whole {
+		walk = collect.Tree
+	}
+	return walk(collect.Options{Dir: raw.upper, Lower: raw.lowers, Xattr: "user.overlay.", Ignored: ignored,
 		Limits: collect.DefaultLimits(), Messages: agentMessages(agent, p.Collect)}, w)
 }
 

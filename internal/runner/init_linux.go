@@ -77,7 +77,8 @@ func prepare() (Ready, *os.File, func() int) {
 	if err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
-	if err := buildRoot(plan); err != nil {
+	var ready Ready
+	if err := buildRoot(plan, &ready); err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
 	plan.closeSources()
@@ -92,7 +93,8 @@ func prepare() (Ready, *os.File, func() int) {
 	if err := dropPowers(); err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
-	return Ready{Layers: layers}, listener, nil
+	ready.Layers = layers
+	return ready, listener, nil
 }
 
 func failed(code sallyport.Code, err error) Ready {

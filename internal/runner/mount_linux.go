@@ -25,11 +25,12 @@ type root struct {
 	plan  *Plan
 	stage int          // overlay sources staged so far
 	used  map[int]bool // descriptors attached
+	ready *Ready
 }
 
 // buildRoot makes the plan's root and pivots into it. Afterwards "/" is the sandbox and nothing of the host
 // is reachable but what the plan names.
-func buildRoot(p *Plan) error {
+func buildRoot(p *Plan, ready *Ready) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -41,7 +42,7 @@ func buildRoot(p *Plan) error {
 		return err
 	}
 	defer dir.Close()
-	b := &root{r: dir, plan: p, used: map[int]bool{}}
+	b := &root{r: dir, plan: p, used: map[int]bool{}, ready: ready}
 	for _, step := range []func() error{b.skeleton, b.devices, b.proc, b.mounts, b.hide, b.dropStaging} {
 		if err := step(); err != nil {
 			return err
@@ -202,8 +203,27 @@ func (b *root) overlay(o Overlay) error {
 		return err
 	}
 	defer target.Close()
+	at := fmt.Sprintf("/proc/self/fd/%d", target.Fd())
+	if o.Copied {
+		return unix.Mount(upper+"/upper", at, "", unix.MS_BIND, "")
+	}
 	data := fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work,userxattr", strings.Join(lowers, ":"), upper, upper)
-	return unix.Mount("overlay", fmt.Sprintf("/proc/self/fd/%d", target.Fd()), "overlay", unix.MS_NOSUID|unix.MS_NODEV, data)
+	err = unix.EOPNOTSUPP
+	if !b.plan.NoOverlay {
+		err = unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, data)
+	}
+	if err == nil {
+		return nil
+	}
+	b.ready.Copied, b.ready.Why = append(b.ready.Copied, o.Target), err.Error()
+	if o.Cache {
+		// A copy could be gigabytes: shown as it is, what is written there fails. The last lower is the host's.
+		return unix.Mount(lowers[len(lowers)-1], at, "", unix.MS_BIND, "")
+	}
+	if err := copyLayers(upper+"/upper", lowers, b.plan.UID, b.plan.GID); err != nil {
+		return fmt.Errorf("copy, since no overlay can be mounted (%s): %w", b.ready.Why, err)
+	}
+	return unix.Mount(upper+"/upper", at, "", unix.MS_BIND, "")
 }
 
 func (b *root) stageSource(s Source, attr uint64) (string, error) {

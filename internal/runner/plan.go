@@ -34,6 +34,10 @@ type Overlay struct {
 	Lowers []Source `json:"lowers"`
 	Upper  Source   `json:"upper"`
 	Target string   `json:"target"`
+	// Cache: where no overlay can be mounted it is shown read-only; anything else is then a plain copy.
+	Cache bool `json:"cache,omitempty"`
+	// Copied: the upper folder holds a plain copy already.
+	Copied bool `json:"copied,omitempty"`
 }
 
 // Link is a symbolic link of the new root.
@@ -53,6 +57,8 @@ type Plan struct {
 	Overlays []Overlay `json:"overlays"`
 	Hide     []string  `json:"hide"` // covered by an empty file or folder
 
+	NoOverlay bool `json:"no_overlay,omitempty"` // copy without trying
+
 	Sources int `json:"sources"` // how many descriptors follow, from FirstSource
 
 	UID       int  `json:"uid"` // of the command, inside
@@ -71,6 +77,7 @@ type Plan struct {
 type CollectPlan struct {
 	Upper     Source   `json:"upper"` // the overlay's upper folder, raw
 	Lowers    []Source `json:"lowers"`
+	Whole     bool     `json:"whole,omitempty"` // Upper is the whole tree, not an overlay's difference
 	Workspace string   `json:"workspace"`
 	GitDir    string   `json:"gitdir"` // inside; "": none
 	Base      string   `json:"base"`   // commit the agent started from, for its own messages
@@ -79,6 +86,10 @@ type CollectPlan struct {
 // Ready is what the runner reports once: the containment receipt, or why it could not be made. A listening
 // socket for egress travels with it as a descriptor.
 type Ready struct {
+	// Copied are the targets of overlays that could not be mounted and were copied; Why says what answered.
+	Copied []string `json:"copied,omitempty"`
+	Why    string   `json:"why,omitempty"`
+
 	Layers []sallyport.LayerReport `json:"layers"`
 	Code   string                  `json:"code,omitempty"`
 	Error  string                  `json:"error,omitempty"`

@@ -22,8 +22,8 @@ func TestFsckFindsTampering(t *testing.T) {
 	rep, _ := w.wait(second)
 	w.forget()
 	whole := w.saved()
-	sql := func(statements ...string) func() {
-		return func() {
+	sql := func(statements ...string) func(*testing.T) {
+		return func(t *testing.T) {
 			db := w.writable()
 			defer db.Close()
 			for _, s := range statements {
@@ -33,8 +33,8 @@ func TestFsckFindsTampering(t *testing.T) {
 			}
 		}
 	}
-	file := func(pattern string, change func([]byte) []byte) func() {
-		return func() {
+	file := func(pattern string, change func([]byte) []byte) func(*testing.T) {
+		return func(t *testing.T) {
 			found, err := filepath.Glob(filepath.Join(w.state, pattern))
 			if err != nil || len(found) == 0 {
 				t.Fatalf("no %s (%v)", pattern, err)
@@ -61,8 +61,8 @@ func TestFsckFindsTampering(t *testing.T) {
 		return c
 	}
 	evidence := filepath.Join("attempts", string(second), filepath.Base(rep.Evidence))
-	for name, tamper := range map[string]func(){
-		"an older journal is put back":         old,
+	for name, tamper := range map[string]func(*testing.T){
+		"an older journal is put back":         func(*testing.T) { old() },
 		"an event is edited":                   sql(`DROP TRIGGER events_no_update`, `UPDATE events SET data = replace(data, '"accepted"', '"rejected"') WHERE type = 'attempt.decided'`),
 		"the last events are removed":          sql(`DROP TRIGGER events_no_delete`, `DELETE FROM events WHERE seq > (SELECT max(seq) - 2 FROM events)`),
 		"a projection is edited":               sql(`UPDATE attempts SET state = replace(state, 'accepted', 'rejected')`),
@@ -73,7 +73,7 @@ func TestFsckFindsTampering(t *testing.T) {
 		"an evidence file is edited":           file(evidence, edit),
 		"a manifest is removed":                file("manifests/"+rep.Manifest.Hex()+".json", remove),
 		"a manifest is edited":                 file("manifests/"+rep.Manifest.Hex()+".json", edit),
-		"the journal is removed and made anew": func() { _ = os.Remove(filepath.Join(w.state, "journal.db")) },
+		"the journal is removed and made anew": func(*testing.T) { _ = os.Remove(filepath.Join(w.state, "journal.db")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole()
@@ -81,7 +81,7 @@ func TestFsckFindsTampering(t *testing.T) {
 				t.Fatalf("before: exit %d\n%s%s", r.code, r.out, r.err)
 			}
 			whole()
-			tamper()
+			tamper(t)
 			r := w.sallyport("fsck")
 			t.Logf("exit %d\n%s%s", r.code, r.out, r.err)
 			if r.code == 0 {

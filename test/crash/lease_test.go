@@ -1,9 +1,13 @@
 package crash_test
 
 import (
+	"database/sql"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
@@ -48,7 +52,6 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 		"while it collects":     {lifecycle.AttemptStage, `"collecting"`},
 		"while a check runs":    {lifecycle.AllocationIntended, `"validate"`},
 		"while it signs":        {lifecycle.AttemptStage, `"deciding"`},
-		"while it publishes":    {lifecycle.PublicationIntended, ""},
 		"before it does a step": {lifecycle.LeaseAcquired, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +60,7 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 			id := w.start(agent)
 			w.awaitEvent(p.event, p.text)
 			old := w.driver()
-			if old == 0 || syscall.Kill(old, syscall.SIGSTOP) != nil {
+			if old == 0 || !w.pause(old) {
 				t.Fatalf("the driver was faster\n%s", w.story())
 			}
 			fence, until, holder := w.lease(id)
@@ -90,3 +93,51 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 	}
 }
 
+// pause stops a driver where it holds no lock: neither the journal's, in the middle of a transaction, nor that of
+// an allocation's folder. Who meets such a lock waits for its holder, for a time that is bounded but long.
+func (w *world) pause(pid int) bool {
+	w.t.Helper()
+	for range 1000 {
+		if syscall.Kill(pid, syscall.SIGSTOP) != nil {
+			return false
+		}
+		w.await("the stop", func() bool { return dead(pid) || state(pid) == "T" })
+		if dead(pid) {
+			return false
+		}
+		if !w.locked() {
+			return true
+		}
+		if syscall.Kill(pid, syscall.SIGCONT) != nil {
+			return false
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.t.Fatal("it always holds a lock")
+	return false
+}
+
+func (w *world) locked() bool {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "journal.db")+"?_pragma=busy_timeout(100)&_txlock=immediate")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		return true
+	}
+	_ = tx.Rollback()
+	for _, n := range names(w.t, filepath.Join(w.state, "local", "allocations")) {
+		f, err := os.Open(filepath.Join(w.state, "local", "allocations", n))
+		if err != nil {
+			continue
+		}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		f.Close()
+		if err != nil {
+			return true
+		}
+	}
+	return false
+}

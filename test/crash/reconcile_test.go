@@ -19,7 +19,7 @@ func foreign(t *testing.T, dir, allocation string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	c := exec.Command("sh")
-	c.Args = []string{"sallyport-keeper", allocation, "fac_00000000000000000000000000"}
+	c.Args = []string{"sallyport-keeper", allocation, sallyport.FormatID(sallyport.FactoryPrefix, [16]byte{3})}
 	c.Dir = dir
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.Start(); err != nil {
@@ -79,14 +79,14 @@ func TestReconcileDestroysWhatNobodyKnows(t *testing.T) {
 	w.kill(w.driver())
 	restore() // the intent of the second sandbox is gone, as after a restore from an old copy
 	allocations := filepath.Join(w.state, "local", "allocations")
-	empty := "alc_" + strings.Repeat("0", 25) + "1" // a crash right after the folder was made
+	empty := sallyport.FormatID(sallyport.AllocationPrefix, [16]byte{1}) // a crash right after the folder was made
 	strange := filepath.Join(allocations, "not-ours")
 	for _, d := range []string{strange, filepath.Join(allocations, empty)} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stranger := foreign(t, w.dir, "alc_"+strings.Repeat("0", 25)+"2")
+	stranger := foreign(t, w.dir, sallyport.FormatID(sallyport.AllocationPrefix, [16]byte{2}))
 
 	dry := w.must(0, "reconcile", "--dry-run")
 	if !strings.Contains(dry.out, string(lost)) || !strings.Contains(dry.out, empty) || strings.Contains(dry.out, "not-ours") {

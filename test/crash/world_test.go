@@ -423,12 +423,21 @@ func (w *world) kill(pid int) {
 
 // dead: gone, or a zombie that its parent has not yet reaped.
 func dead(pid int) bool {
+	s := state(pid)
+	return s == "" || s == "Z" || s == "X"
+}
+
+// state is the kernel's letter for what pid does; empty: it is gone.
+func state(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return true
+		return ""
 	}
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
+	if len(f) == 0 {
+		return ""
+	}
+	return f[0]
 }
 
 // sandbox finds the keeper and the first process of the youngest open allocation with this purpose.

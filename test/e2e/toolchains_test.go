@@ -81,7 +81,7 @@ func TestHomeToolchains(t *testing.T) {
 				}))
 			}
 			w.file(home(".rustup/settings.toml"), "default_toolchain = \"stable-x86_64-unknown-linux-gnu\"\nprofile = \"default\"\nversion = \"12\"\n")
-			for _, p := range []string{"cargo", "rustc"} {
+			for _, p := range []string{"cargo", "rustc", "rustdoc"} {
 				// What rustup's proxy does, without its program, which not every host has.
 				w.file(home(".cargo/bin", p), "#!/bin/sh\nexec \"${RUSTUP_HOME:-$HOME/.rustup}/toolchains/stable-x86_64-unknown-linux-gnu/bin/"+p+"\" \"$@\"\n")
 			}

@@ -78,6 +78,7 @@ func TestGoModules(t *testing.T) {
 			w.commit("as published")
 			before := w.fingerprint()
 			good := w.run("good", m.good).want(0).report()
+			t.Logf("seconds per stage %v; checks %+v", good.Timings, good.Checks)
 			accepted(t, w, good)
 			rejected(t, w.run("bad", m.bad).want(20).says("FAIL").report())
 			w.untouched(before, "sallyport/good")

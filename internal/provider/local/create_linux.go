@@ -197,6 +197,7 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 		Absent:   []string{dir, "/etc/shadow", "/run/docker.sock", "/root/.ssh", filepath.Join(spec.Home, ".ssh")},
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
+	b.plan.NoOverlay = p.cfg.NoOverlay
 	setup := keeper.Setup{Spec: spec, Plan: b.plan, Collector: again.plan, Salvage: salvage}
 	group, err := p.group(spec)
 	if err != nil {

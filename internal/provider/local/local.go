@@ -33,6 +33,9 @@ type Config struct {
 	Folder  string // 0700, on a local file system
 	Keeper  string // executable
 	Runner  string // executable
+	// NoOverlay copies the workspace instead of mounting overlays, as happens by itself where none can be
+	// mounted.
+	NoOverlay bool
 }
 
 // Provider implements provider.Provider.

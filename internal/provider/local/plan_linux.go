@@ -279,7 +279,7 @@ func (b *planner) cache(path string) error {
 			data = c.Keep
 		}
 	}
-	return b.overlayIn(lowers, path, data)
+	return b.overlayIn(lowers, path, data, true)
 }
 
 // workspace shows the base's folders copy-on-write, and the private gitdir over them.
@@ -295,11 +295,11 @@ func (b *planner) workspace() error {
 }
 
 func (b *planner) overlay(lowers []string, target, name string) error {
-	return b.overlayIn(lowers, target, filepath.Join(b.dir, keeper.FolderData, name))
+	return b.overlayIn(lowers, target, filepath.Join(b.dir, keeper.FolderData, name), false)
 }
 
 // overlayIn keeps what is written in data's subfolder "upper".
-func (b *planner) overlayIn(lowers []string, target, data string) error {
+func (b *planner) overlayIn(lowers []string, target, data string, cache bool) error {
 	if err := readableFolder(data); err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (b *planner) overlayIn(lowers []string, target, data string) error {
 			return err
 		}
 	}
-	o := runner.Overlay{Target: target}
+	o := runner.Overlay{Target: target, Cache: cache}
 	var err error
 	if o.Upper, err = b.source(data, false); err != nil {
 		return err

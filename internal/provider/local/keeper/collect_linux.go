@@ -109,6 +109,10 @@ func (k *keeper) runCollector(result *os.File) error {
 	plan.Overlays = slices.DeleteFunc(slices.Clone(plan.Overlays), func(o runner.Overlay) bool {
 		return o.Target != plan.Collect.Workspace && o.Target != plan.Collect.GitDir
 	})
+	for i, o := range plan.Overlays {
+		plan.Overlays[i].Copied = slices.Contains(k.copied, o.Target)
+	}
+	plan.Collect.Whole = slices.Contains(k.copied, plan.Collect.Workspace)
 	// The lowest layer is the base itself; its ignore rules count.
 	base := plan.Collect.Lowers[len(plan.Collect.Lowers)-1]
 	plan.Binds = append(slices.Clone(plan.Binds), runner.Bind{Source: base, Target: runner.BaseFolder})

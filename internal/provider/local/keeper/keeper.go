@@ -42,6 +42,7 @@ const (
 const (
 	FileSelf    = "keeper.json"  // Self: who keeps
 	FileLayers  = "layers.json"  // the containment receipt
+	FileCopied  = "copied.json"  // targets that are plain copies
 	FileStarted = "started.json" // the command was about to start
 	FileExit    = "exit.json"    // provider.Exit
 	FileFence   = "fence.json"   // the highest fence seen
@@ -92,6 +93,7 @@ type keeper struct {
 	oom      *os.File // nil: nobody counts
 	prepared *contain.Prepared
 	spool    *spool
+	copied   []string    // targets that are plain copies, for want of overlays
 	main     chan func() // work for the main thread, whose end would end every sandbox
 
 	mu      sync.Mutex

@@ -16,6 +16,7 @@ import (
 	"sallyport.dev/sallyport/internal/contain"
 	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/runner"
 )
 
 // Main is the keeper's life. It returns only an error of the start; afterwards it ends with the process.
@@ -105,6 +106,10 @@ func start() (*keeper, error) {
 		}
 		k.sandbox, k.egress = s, egress
 		closeAll(k.sources)
+		if err := k.takeCopies(r); err != nil {
+			s.kill()
+			return nil, err
+		}
 		if k.layers, err = k.receipt(r.Layers); err != nil {
 			s.kill()
 			return nil, err
@@ -120,6 +125,20 @@ func start() (*keeper, error) {
 	k.armLease()
 	go k.serve(wireSocket, egressSocket)
 	return k, nil
+}
+
+// takeCopies remembers what is a plain copy for want of overlays: the collector must know, and a person is told.
+func (k *keeper) takeCopies(r runner.Ready) error {
+	if len(r.Copied) == 0 {
+		return nil
+	}
+	k.copied = r.Copied
+	for i, l := range k.setup.Layers {
+		if l.Layer == sallyport.LayerWorktree {
+			k.setup.Layers[i].Proof = fmt.Sprintf("plain copy of the checkout (no overlay could be mounted: %s); private gitdir; caches read-only", r.Why)
+		}
+	}
+	return k.record(FileCopied, k.copied)
 }
 
 // guard notices a PID 1 that dies before any command was started.
@@ -152,6 +171,9 @@ func (k *keeper) restore() error {
 	}
 	if !k.setup.Salvage {
 		return nil
+	}
+	if _, err := k.recorded(FileCopied, &k.copied); err != nil {
+		return err
 	}
 	if _, err := k.recorded(FileLayers, &k.layers); err != nil {
 		return err
