@@ -23,11 +23,13 @@ func GitEnv() []string {
 // its output; an error with an ExitCode method that says 1 means "none is ignored".
 func GitIgnore(gitPath, baseDir string, run func(argv []string, stdin []byte) ([]byte, error)) func([]string) (map[string]bool, error) {
 	return func(paths []string) (map[string]bool, error) {
-		gitDir, err := emptyGitDir()
+		gitDir, err := EmptyGitDir()
+		if gitDir != "" {
+			defer os.RemoveAll(gitDir)
+		}
 		if err != nil {
 			return nil, &sallyport.Error{Op: "read ignore rules", Code: sallyport.CodeUnavailable, Message: "cannot make a git folder", Err: err}
 		}
-		defer os.RemoveAll(gitDir)
 		argv := []string{gitPath, "--git-dir=" + gitDir, "--work-tree=" + baseDir, "-C", baseDir,
 			"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.excludesFile=/dev/null",
 			"check-ignore", "--no-index", "-z", "--stdin"}
@@ -65,19 +67,23 @@ func saysNone(err error) bool {
 	return errors.As(err, &e) && e.ExitCode() == 1
 }
 
-// emptyGitDir is the least that git takes for a repository.
-func emptyGitDir() (string, error) {
-	dir, err := os.MkdirTemp("", "sallyport-ignore-")
+// EmptyGitDir is the least that git takes for a repository, with no configuration but ours: in the temporary
+// folder, readable by every user, for the caller to remove (also after an error, unless the path is empty).
+func EmptyGitDir() (string, error) {
+	dir, err := os.MkdirTemp("", "sallyport-git-")
 	if err != nil {
 		return "", err
 	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return dir, err
+	}
 	for _, d := range []string{"objects", "refs"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			return dir, err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config"), []byte("[core]\n\trepositoryformatversion = 0\n\tbare = false\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config"), []byte("[core]\n\trepositoryformatversion = 0\n\tbare = false\n"), 0o644); err != nil {
 		return dir, err
 	}
-	return dir, os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/none\n"), 0o600)
+	return dir, os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/none\n"), 0o644)
 }

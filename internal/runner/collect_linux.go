@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +18,9 @@ import (
 
 // BaseFolder shows the untouched base to the collector: its ignore rules count, not the agent's.
 const BaseFolder = "/run/sallyport/base"
+
+// scratch is memory of the collector's own sandbox.
+const scratch = "/dev/shm"
 
 // rawSources are the overlay's folders as they lie on disk, opened before the new root hides them.
 type rawSources struct {
@@ -85,8 +89,12 @@ func CollectCode(status int) sallyport.Code {
 }
 
 func writeChange(p *Plan, raw *rawSources, w *collect.Writer) error {
+	// /tmp is the command's, with whatever modes and files it left there.
+	if err := os.Setenv("TMPDIR", scratch); err != nil {
+		return err
+	}
 	// Its own uid and no capability: it reads only the base and the empty git folder that it makes.
-	own, err := contain.Prepare(contain.Confinement{UID: os.Getuid(), GID: os.Getgid(), Writable: []string{"/tmp"}})
+	own, err := contain.Prepare(contain.Confinement{UID: os.Getuid(), GID: os.Getgid(), Writable: []string{scratch}})
 	if err != nil {
 		return err
 	}
@@ -95,7 +103,7 @@ func writeChange(p *Plan, raw *rawSources, w *collect.Writer) error {
 		return err
 	}
 	ignored := collect.GitIgnore("/usr/bin/git", BaseFolder, func(argv []string, stdin []byte) ([]byte, error) {
-		return run(own, Command{Argv: argv, Dir: "/tmp", Env: collect.GitEnv()}, stdin, 64<<20)
+		return run(own, Command{Argv: argv, Dir: "/", Env: collect.GitEnv()}, stdin, 64<<20)
 	})
 	walk := collect.Overlay
 	if p.Collect.Whole {
@@ -105,13 +113,32 @@ func writeChange(p *Plan, raw *rawSources, w *collect.Writer) error {
 		Limits: collect.DefaultLimits(), Messages: agentMessages(agent, p.Collect)}, w)
 }
 
-// agentMessages are what the agent wrote into commits of its own: claims, and no reason to fail.
+// agentMessages are what the agent wrote into commits of its own: claims, and no reason to fail. Nothing that
+// was started for them is alive when it returns, and it does not take longer than messagePatience.
 func agentMessages(c *contain.Prepared, p *CollectPlan) []string {
 	if p.GitDir == "" || p.Base == "" {
 		return nil
 	}
-	env := append(collect.GitEnv(), "GIT_DIR="+p.GitDir)
-	out, err := run(c, Command{Argv: []string{"/usr/bin/git", "log", "-z", "--reverse", "--max-count=50", "--format=%B", p.Base + "..HEAD"}, Dir: p.Workspace, Env: env}, nil, 256<<10)
+	// Between the agent's last process and the walk there must be none: git reads what the agent wrote.
+	defer endAll()
+	late := time.AfterFunc(messagePatience, killAll)
+	defer late.Stop()
+	// The agent's configuration names programs (gpg.program for one) that `git log` would start; rev-parse of a
+	// ref starts none. The log is then read through a git folder of ours with the agent's objects.
+	head, err := run(c, Command{Argv: []string{"/usr/bin/git", "rev-parse", "--verify", "--quiet", "HEAD"}, Dir: "/",
+		Env: append(collect.GitEnv(), "GIT_DIR="+p.GitDir)}, nil, 1<<10)
+	if err != nil {
+		return nil
+	}
+	own, err := collect.EmptyGitDir()
+	if own != "" {
+		defer os.RemoveAll(own)
+	}
+	if err != nil {
+		return nil
+	}
+	out, err := run(c, Command{Argv: []string{"/usr/bin/git", "log", "-z", "--reverse", "--max-count=50", "--format=%B", p.Base + ".." + strings.TrimSpace(string(head)), "--"}, Dir: "/",
+		Env: append(collect.GitEnv(), "GIT_DIR="+own, "GIT_OBJECT_DIRECTORY="+p.GitDir+"/objects")}, nil, 256<<10)
 	if err != nil {
 		return nil
 	}
@@ -122,6 +149,22 @@ func agentMessages(c *contain.Prepared, p *CollectPlan) []string {
 		}
 	}
 	return messages
+}
+
+// messagePatience bounds what git may take to read hostile objects.
+const messagePatience = 20 * time.Second
+
+// killAll ends every process of this sandbox but us, its first: the kernel leaves out who asks.
+func killAll() { _ = unix.Kill(-1, unix.SIGKILL) }
+
+// endAll is killAll and waits until they are gone: orphans are ours.
+func endAll() {
+	killAll()
+	for {
+		if _, err := unix.Wait4(-1, nil, 0, nil); err == unix.ECHILD {
+			return
+		}
+	}
 }
 
 // exitError is a confined program that ended otherwise than with 0.

@@ -2,12 +2,12 @@ package crash_test
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
@@ -52,15 +52,15 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 		"while it collects":     {lifecycle.AttemptStage, `"collecting"`},
 		"while a check runs":    {lifecycle.AllocationIntended, `"validate"`},
 		"while it signs":        {lifecycle.AttemptStage, `"deciding"`},
+		"while it publishes":    {lifecycle.PublicationIntended, ""},
 		"before it does a step": {lifecycle.LeaseAcquired, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			id := w.start(agent)
-			w.awaitEvent(p.event, p.text)
 			old := w.driver()
-			if old == 0 || !w.pause(old) {
+			if old == 0 || !w.pauseAfter(old, p.event, p.text) {
 				t.Fatalf("the driver was faster\n%s", w.story())
 			}
 			fence, until, holder := w.lease(id)
@@ -93,28 +93,25 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 	}
 }
 
-// pause stops a driver where it holds no lock: neither the journal's, in the middle of a transaction, nor that of
-// an allocation's folder. Who meets such a lock waits for its holder, for a time that is bounded but long.
-func (w *world) pause(pid int) bool {
+// pauseAfter lets a driver go on in small steps until an event is there, and stops it where it holds no lock:
+// neither the journal's, in the middle of a transaction, nor that of an allocation's folder. Who meets such a
+// lock waits for its holder, for a time that is bounded but long. False: the driver has ended before.
+func (w *world) pauseAfter(pid int, event lifecycle.Type, text string) bool {
 	w.t.Helper()
-	for range 1000 {
+	there := false
+	w.await(fmt.Sprintf("a stop after %s %s", event, text), func() bool {
 		if syscall.Kill(pid, syscall.SIGSTOP) != nil {
-			return false
-		}
-		w.await("the stop", func() bool { return dead(pid) || state(pid) == "T" })
-		if dead(pid) {
-			return false
-		}
-		if !w.locked() {
 			return true
 		}
-		if syscall.Kill(pid, syscall.SIGCONT) != nil {
-			return false
+		w.await("the stop", func() bool { return dead(pid) || state(pid) == "T" })
+		there = !dead(pid) && w.count(event, text) > 0 && !w.locked()
+		if there || dead(pid) {
+			return true
 		}
-		time.Sleep(time.Millisecond)
-	}
-	w.t.Fatal("it always holds a lock")
-	return false
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+		return false // await sleeps for a millisecond: that is the step
+	})
+	return there
 }
 
 func (w *world) locked() bool {

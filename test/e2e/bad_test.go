@@ -159,7 +159,7 @@ func TestMountedState(t *testing.T) {
 			"sh", "-c", "mount --make-rprivate / && "+script, "sh", w.program(), "run", "--json", "--name", name, "-m", "x", "--", "sh", "-c", "echo good > a; head -c 300000 /dev/urandom > big")
 	}
 	w.refused(inside("mode=0700,ro", "ro"), 1, w.state, "read-only")
-	for _, size := range []string{"4k", "64k", "256k", "700k", "1500k"} {
+	for _, size := range []string{"64k", "700k"} {
 		r := inside("mode=0700,size="+size, "full-"+size)
 		if r.code != 1 && r.code != 30 {
 			t.Errorf("size %s: exit %d\n%.3000s", size, r.code, r.err)
@@ -170,7 +170,7 @@ func TestMountedState(t *testing.T) {
 		if r.took > 60*time.Second {
 			t.Errorf("size %s: took %v", size, r.took)
 		}
-		w.clean()
+		w.cleanWithin(time.Minute) // a driver that cannot write tries for a while
 	}
 	if got := w.git("branch", "--list", "--format=%(refname:short)"); got != "main" {
 		t.Errorf("branches: %q", got)

@@ -12,12 +12,16 @@ import (
 // be a moment behind: it is given one.
 func (w *world) clean() {
 	w.t.Helper()
+	w.cleanWithin(3 * time.Second)
+}
+
+func (w *world) cleanWithin(d time.Duration) {
+	w.t.Helper()
 	var left []string
-	for range 30 {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if left = w.leftovers(); len(left) == 0 {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	w.t.Errorf("left behind:\n  %s", strings.Join(left, "\n  "))
 }

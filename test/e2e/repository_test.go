@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -209,6 +210,9 @@ func TestInit(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			w := newWorld(t)
+			if k.name == "rust" {
+				w.hostRust()
+			}
 			for name, text := range k.files {
 				w.file(name, text)
 			}
@@ -231,5 +235,22 @@ func TestInit(t *testing.T) {
 				t.Errorf("%+v", rep.Reason)
 			}
 		})
+	}
+}
+
+// hostRust lets the world use the Rust of the user that runs the tests: its home is not the world's.
+func (w *world) hostRust() {
+	w.t.Helper()
+	rust(w.t)
+	home, err := os.UserHomeDir()
+	w.must(err)
+	for name, folder := range map[string]string{"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"} {
+		dir := os.Getenv(name)
+		if dir == "" {
+			dir = filepath.Join(home, folder)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			w.env = append(w.env, name+"="+dir)
+		}
 	}
 }

@@ -24,7 +24,7 @@ func (b *bench) attempt(ctx context.Context) error {
 	noop := b.attempts("the agent changes nothing", repo, "true")
 	edit := b.attempts("the agent edits one file, no checks", repo, "echo more >> part00/dir000/file00.txt")
 	cs := []contender{noop.contender, edit.contender}
-	all, err := race(ctx, b.rounds, cs...)
+	all, err := race(ctx, b.rounds, 50*time.Second, cs...)
 	if err != nil {
 		return err
 	}

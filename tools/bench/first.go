@@ -19,7 +19,7 @@ func (b *bench) first(ctx context.Context) error {
 		return firstByte(ctx, b.sallyport(ctx, repo, "run", "--name", fmt.Sprintf("line-%d", n), "--", "true"), "\n", true)
 	}}
 	said := b.untilAgent("the agent's first byte", repo)
-	all, err := race(ctx, min(b.rounds, 9), line, said)
+	all, err := race(ctx, min(b.rounds, 9), 25*time.Second, line, said)
 	if err != nil {
 		return err
 	}

@@ -49,13 +49,21 @@ func ms(d time.Duration) string {
 	return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
 }
 
-// race has the contenders take turns: once each unmeasured, then rounds times.
-func race(ctx context.Context, rounds int, cs ...contender) (map[string]times, error) {
+// enough is how many rounds are had whatever the time they take.
+const enough = 3
+
+// race has the contenders take turns: once each unmeasured, then rounds times, or fewer (but enough) where
+// budget is used up before.
+func race(ctx context.Context, rounds int, budget time.Duration, cs ...contender) (map[string]times, error) {
 	all := map[string]times{}
+	began := time.Now()
 	for round := -1; round < rounds; round++ {
+		if round >= enough && time.Since(began) > budget {
+			break
+		}
 		for _, c := range cs {
-			if c.rounds > 0 && round >= c.rounds {
-				continue
+			if c.rounds > 0 && (round < 0 || round >= c.rounds) {
+				continue // dear: neither warmed up nor measured often
 			}
 			d, err := c.once(ctx)
 			if err != nil {

@@ -53,7 +53,7 @@ func (b *bench) start(ctx context.Context) error {
 	}}
 	whole := b.untilAgent("sallyport run, whole program, until the agent's first byte", repo)
 	cs := []contender{ours, whole, bwrap, peer}
-	all, err := race(ctx, b.rounds, cs...)
+	all, err := race(ctx, b.rounds, 45*time.Second, cs...)
 	if err != nil {
 		return err
 	}

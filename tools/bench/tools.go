@@ -89,7 +89,7 @@ func (b *bench) insideOutside(ctx context.Context, f *factory, name, repo string
 		}
 	}
 	var started times
-	inside := contender{name: "inside", rounds: 9, once: func(ctx context.Context) (time.Duration, error) {
+	inside := contender{name: "inside", once: func(ctx context.Context) (time.Duration, error) {
 		spec, auth, err := f.spec(provider.Workspace{Path: repo, Layers: []string{base.Files}, GitDir: base.GitDir, Collect: true}, mounts, home, provider.Command{Argv: argv, Dir: repo, Env: inEnv})
 		if err != nil {
 			return 0, err
@@ -98,7 +98,7 @@ func (b *bench) insideOutside(ctx context.Context, f *factory, name, repo string
 		started = append(started, l.whole)
 		return l.command, err
 	}}
-	outside := contender{name: "outside", rounds: 9, once: func(ctx context.Context) (time.Duration, error) {
+	outside := contender{name: "outside", once: func(ctx context.Context) (time.Duration, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir = repo
 		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "npm_config_offline=true", "npm_config_update_notifier=false")
@@ -109,7 +109,7 @@ func (b *bench) insideOutside(ctx context.Context, f *factory, name, repo string
 		}
 		return whole(cmd)
 	}}
-	all, err := race(ctx, b.rounds, inside, outside)
+	all, err := race(ctx, min(b.rounds, 9), 30*time.Second, inside, outside)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (b *bench) worktree(ctx context.Context) error {
 		}
 		cs = append(cs, ours, b.gitWorktree(repo, n))
 	}
-	all, err := race(ctx, b.rounds, cs...)
+	all, err := race(ctx, b.rounds, 60*time.Second, cs...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (b *bench) store(ctx context.Context, r *change.Repo) (*change.Store, error
 // gitWorktree adds and removes a linked worktree; only the adding counts.
 func (b *bench) gitWorktree(repo string, n int) contender {
 	dir := filepath.Join(b.dir, fmt.Sprintf("worktree-%d", n))
-	return contender{name: fmt.Sprintf("%d files: git worktree add", n), rounds: min(b.rounds, 50000/n*4, 7), once: func(ctx context.Context) (time.Duration, error) {
+	return contender{name: fmt.Sprintf("%d files: git worktree add", n), rounds: map[bool]int{true: 2, false: 5}[n > 10000], once: func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()
 		if err := git(ctx, repo, "worktree", "add", "-q", "--detach", dir); err != nil {
 			return 0, err

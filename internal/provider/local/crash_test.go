@@ -383,3 +383,29 @@ func TestIDSlots(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
+
+// A keeper whose folder was removed under it can be found by nobody: it ends by itself, and its sandbox too.
+func TestKeeperWithoutFolderEnds(t *testing.T) {
+	b := newBench(t)
+	spec, auth := b.spec("sh", "-c", "sleep 100")
+	w := b.running(spec, auth)
+	w.Close()
+	self, err := readSelf(b.folder(spec.Allocation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(b.folder(spec.Allocation)); err != nil && os.Geteuid() == 0 {
+		t.Fatal(err)
+	}
+	if err := removeFolder(b.folder(spec.Allocation)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); self.Alive() || len(strays(spec.Allocation)) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it still runs")
+		}
+	}
+	if err := b.Destroy(t.Context(), b.resource(spec.Allocation)); err != nil {
+		t.Error(err)
+	}
+}

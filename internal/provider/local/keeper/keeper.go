@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/contain"
 	"sallyport.dev/sallyport/internal/contain/cgroup"
@@ -214,6 +216,20 @@ func (k *keeper) armLease() {
 		}
 		os.Exit(0)
 	})
+}
+
+// folderPoll is how soon a keeper notices that its allocation's folder was removed.
+const folderPoll = 10 * time.Second
+
+// watchFolder ends the keeper, and with it the sandbox, once its folder is gone: nobody can find, collect or
+// destroy it any more.
+func (k *keeper) watchFolder() {
+	for range time.Tick(folderPoll) {
+		var st unix.Stat_t
+		if unix.Fstat(FDFolder, &st) == nil && st.Nlink == 0 {
+			os.Exit(1)
+		}
+	}
 }
 
 // serve answers the wire until the process ends.

@@ -123,6 +123,7 @@ func start() (*keeper, error) {
 		return nil, &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
 	k.armLease()
+	go k.watchFolder()
 	go k.serve(wireSocket, egressSocket)
 	return k, nil
 }
