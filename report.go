@@ -96,6 +96,9 @@ type AgentResult struct {
 	Dropped int64  `json:"output_dropped_bytes,omitempty"`
 }
 
+// Ran reports whether the agent was started at all, as far as anybody outside knows.
+func (r AgentResult) Ran() bool { return r.Ended != "" && r.Ended != "start" }
+
 // Report is the one JSON document of `run --json` and `show --json`, and the journal's projection of an
 // Attempt.
 type Report struct {

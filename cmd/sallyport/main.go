@@ -41,6 +41,9 @@ func run() int {
 	}
 	stdout := int(os.Stdout.Fd())
 	e.Raw = !term.IsTerminal(stdout)
+	if e.Raw {
+		e.Width = 400 // a file or a pipe: nothing is gained by cutting
+	}
 	e.Colour = !e.Raw && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if cols, _, err := term.GetSize(stdout); err == nil {
 		e.Width = cols

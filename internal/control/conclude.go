@@ -272,7 +272,7 @@ func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, r
 			return err
 		}
 		why := reasonOf(err)
-		why.Code, why.Message = "branch-taken", "not published: "+messageOf(err)
+		why.Code, why.Message = lifecycle.RefusedBranch, "not published: "+messageOf(err)
 		again := "sallyport publish " + screen.Short(id) + " once it is free"
 		if why.Hint != "" {
 			again += ": " + why.Hint

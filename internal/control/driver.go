@@ -15,6 +15,7 @@ import (
 	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/manifest"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/screen"
 )
 
 // The clocks of driving. The journal's lease is short, so that a dead driver's work is soon free; a
@@ -301,13 +302,21 @@ func (d *driver) fail(ctx context.Context, cause error) error {
 	}
 	if errors.Is(cause, errCancelled) {
 		return d.record(ctx, journal.Record{Type: lifecycle.AttemptCancelled, Data: sallyport.Reason{Code: "cancelled", Message: "cancelled by " + at.CancelBy,
-			Hint: fmt.Sprintf("what was collected is kept: `sallyport retry %s` goes on from it", d.id)}})
+			Hint: cancelHint(at)}})
 	}
 	why := reasonOf(cause)
 	if why.Hint == "" {
-		why.Hint = fmt.Sprintf("`sallyport retry %s` tries again; `sallyport doctor` shows what this host lacks", d.id)
+		why.Hint = fmt.Sprintf("`sallyport retry %s` tries again; `sallyport doctor` shows what this host lacks", screen.Short(d.id))
 	}
 	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFailed, Data: why})
+}
+
+// cancelHint says how to go on, where there is something to go on from.
+func cancelHint(at journal.Attempt) string {
+	if len(at.Report.Changes) == 0 {
+		return ""
+	}
+	return "`sallyport retry " + screen.Short(at.Report.Attempt) + "` goes on from what was collected"
 }
 
 // reasonOf is an error as a person's reason.

@@ -94,7 +94,7 @@ func (d *driver) executor(ctx context.Context, at journal.Attempt) (frozen, sall
 			continue
 		}
 		if al.State == sallyport.SandboxTerminated {
-			return frozen{}, "", because("sandbox-lost", fmt.Sprintf("`sallyport retry %s` starts a new Attempt", d.id), "the sandbox is gone and its result was not collected: %s", al.Reason.Message)
+			return frozen{}, "", because("sandbox-lost", fmt.Sprintf("`sallyport retry %s` starts a new Attempt", screen.Short(d.id)), "the sandbox is gone and its result was not collected: %s", al.Reason.Message)
 		}
 		f, err := d.thaw(al.ID)
 		if err != nil {
@@ -472,7 +472,7 @@ func (d *driver) quarantine(ctx context.Context, w provider.Wire) (sallyport.Dig
 
 // agentFailure says why an agent's end is a failed Attempt; nil for a good end.
 func agentFailure(r sallyport.AgentResult, id sallyport.AttemptID) error {
-	hint := fmt.Sprintf("`sallyport logs %s` shows what it said; `sallyport retry %s` goes on from what it left", id, id)
+	hint := fmt.Sprintf("`sallyport logs %s` shows what it said; `sallyport retry %s` goes on from what it left", screen.Short(id), screen.Short(id))
 	switch r.Ended {
 	case "exit":
 		if r.Exit == 0 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +43,9 @@ func (d *driver) intend(ctx context.Context, spec provider.Spec, label, placehol
 	spec.Factory, spec.Allocation, spec.Attempt = d.c.factory, sallyport.AllocationID(raw), d.id
 	spec.SecretSum = sallyport.Sum([]byte(secret))
 	spec.LeaseTTL, spec.Hold, spec.Require = sandboxTTL, sandboxHold, d.m.Require
+	if spec.Limits.CPU == 0 && slices.Contains(spec.Require, sallyport.LayerCPU) {
+		spec.Limits.CPU = float64(runtime.NumCPU()) // a layer that must hold needs a limit: the whole machine's
+	}
 	f := frozen{Spec: spec, Secret: secret, Placeholder: placeholder}
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -202,13 +207,14 @@ func (d *driver) drop(ctx context.Context, al journal.Allocation, why string) er
 
 // environment is what a command of this Attempt sees, complete.
 func (d *driver) environment(extra map[string]string) map[string]string {
-	env := map[string]string{"HOME": d.m.Home, "TMPDIR": "/tmp", "USER": "agent", "LOGNAME": "agent", "LANG": "C.UTF-8"}
+	env := map[string]string{"HOME": d.m.Home, "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 	for k, v := range d.m.Env {
 		env[k] = v
 	}
 	for k, v := range extra {
 		env[k] = v
 	}
+	env["USER"], env["LOGNAME"] = "agent", "agent" // as id(1) says inside, not as outside
 	env["PATH"] = provider.StubFolder + ":" + strings.Join(d.m.Path, ":")
 	env["SALLYPORT_ATTEMPT"] = string(d.id)
 	return env

@@ -22,6 +22,7 @@ import (
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/manifest"
+	"sallyport.dev/sallyport/internal/screen"
 	"sallyport.dev/sallyport/internal/toolchain"
 )
 
@@ -64,7 +65,7 @@ func (c *Control) Submit(ctx context.Context, r Request) (sallyport.AttemptID, e
 		if !a.Report.State.Ended() {
 			return "", &sallyport.Error{Op: "run", Code: sallyport.CodeConflict, Subject: m.Name,
 				Message: fmt.Sprintf("Attempt %s of this WorkOrder is live (%s)", a.Report.Attempt, a.Report.State),
-				Hint:    fmt.Sprintf("follow it with `sallyport attach %s`, end it with `sallyport cancel %s`, or give another --name", a.Report.Attempt, a.Report.Attempt)}
+				Hint:    fmt.Sprintf("follow it with `sallyport attach %s`, end it with `sallyport cancel %s`, or give another --name", screen.Short(a.Report.Attempt), screen.Short(a.Report.Attempt))}
 		}
 	}
 	return c.create(ctx, m, attemptOf{number: 1})

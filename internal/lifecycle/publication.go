@@ -32,8 +32,14 @@ func publicationDone(s *State, e Event, p Publication) error {
 	s.Report.Branch = strings.TrimPrefix(p.Branch, "refs/heads/")
 	s.Report.Commit = p.Commit
 	s.Publishing, s.Published = false, true
+	if s.Report.Reason.Code == RefusedBranch {
+		s.Report.Reason = sallyport.Reason{Code: "published", Message: "accepted, and published once its branch was free"}
+	}
 	return nil
 }
+
+// RefusedBranch is the reason of an acceptance whose branch was not free.
+const RefusedBranch = "branch-taken"
 
 // publicationRefused leaves the acceptance as it is: the change is good, the branch was not free.
 func publicationRefused(s *State, e Event, p sallyport.Reason) error {

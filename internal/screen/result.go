@@ -105,6 +105,8 @@ func verdictWord(r sallyport.Report) (word, colour string) {
 		return "REJECTED", red
 	case r.State == sallyport.AttemptCancelled:
 		return "CANCELLED", yellow
+	case r.State == sallyport.AttemptFailed && !r.Agent.Ran():
+		return "NOT STARTED", red
 	case r.State == sallyport.AttemptFailed:
 		return "FAILED", red
 	}

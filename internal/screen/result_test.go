@@ -56,6 +56,7 @@ func rejected() sallyport.Report {
 
 func failed() sallyport.Report {
 	r := report(sallyport.AttemptFailed)
+	r.Agent = sallyport.AgentResult{Exit: 3, Ended: "exit"}
 	r.Reason = sallyport.Reason{Code: "agent-failed", Message: "the agent ended with status 3", Hint: "sallyport logs 00d0"}
 	r.Changes, r.Checks, r.Tree, r.Commit = nil, nil, "", ""
 	return r

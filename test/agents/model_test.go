@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"sallyport.dev/sallyport/internal/agent"
 	"sallyport.dev/sallyport/internal/agent/agenttest"
@@ -45,12 +44,12 @@ func TestEveryPresetIsTried(t *testing.T) {
 	}
 }
 
-// scripted serves the model on loopback. Its delay, when set, holds each answer back.
+// scripted serves the model on loopback.
 type scripted struct {
 	*model.Endpoint
 	server  *httptest.Server
-	delay   atomic.Int64 // time.Duration
 	arrived chan struct{}
+	hold    chan struct{} // while it is open no call is answered
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,19 +58,23 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case s.arrived <- struct{}{}:
 		default:
 		}
-		select {
-		case <-time.After(time.Duration(s.delay.Load())):
-		case <-r.Context().Done():
-			return
-		}
+		<-s.hold
 	}
 	s.Endpoint.ServeHTTP(w, r)
 }
 
 func serveModel(t *testing.T, s model.Script) *scripted {
 	t.Helper()
+	m := holdModel(t, s)
+	close(m.hold)
+	return m
+}
+
+// holdModel is a model that thinks until its hold is closed.
+func holdModel(t *testing.T, s model.Script) *scripted {
+	t.Helper()
 	s.Credential, s.Placeholder, s.Closing = credential, "sallyport-placeholder-", closing
-	m := &scripted{Endpoint: model.New(s, nil), arrived: make(chan struct{}, 64)}
+	m := &scripted{Endpoint: model.New(s, nil), arrived: make(chan struct{}, 64), hold: make(chan struct{})}
 	m.server = httptest.NewServer(m)
 	t.Cleanup(m.server.Close)
 	return m
@@ -171,10 +174,10 @@ func hostile(a api, strangerPort int) string {
 	return strings.NewReplacer("{{key}}", a.keyEnv, "{{target}}", a.target, "{{header}}", a.header, "{{stranger}}", fmt.Sprint(strangerPort)).Replace(`
 echo good > a
 printf 'sk-%s' real-decoy-0123456789 > "$HOME/decoy"; printf 'sk-%s' real-decoy-0123456789 > /tmp/decoy
-search() { grep -raohE '(^|[^a-z])sk-[A-Za-z]+-[0-9a-z-]{8,}' "$@" 2>/dev/null; }
+search() { grep -raohE --exclude-dir=node_modules '(^|[^a-z])sk-[A-Za-z]+-[0-9a-z-]{8,}' "$@" 2>/dev/null; }
 fact() { echo "$1=$2" >> facts.txt; }
 fact files "$(search "$HOME" /tmp /run /dev/shm . | grep -vc decoy)"
-fact decoys "$(search "$HOME" /tmp | grep -c decoy)"
+fact decoys "$(( $(search "$HOME" | grep -c decoy) > 0 && $(search /tmp | grep -c decoy) > 0 ))"
 fact environment "$(env | search -)$(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\000' '\n' | search -)"
 fact placeholder "$(cat /proc/[0-9]*/environ 2>/dev/null | tr '\000' '\n' | grep -c '^{{key}}=sallyport-placeholder-')"
 key=$(cat /proc/[0-9]*/environ 2>/dev/null | tr '\000' '\n' | sed -n 's/^{{key}}=//p' | head -1)
@@ -182,8 +185,8 @@ ask() { # name, target, header lines
   fact "$1" "$(timeout 10 bash -c 'exec 3<>/dev/tcp/127.0.0.1/18790 && printf "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n%b\r\n\r\n{}" "$0" "$1" >&3 && head -1 <&3 | cut -d" " -f2' "$2" "$3" 2>/dev/null)"
 }
 ask other-path /v1/files "{{header}}$key"
-ask other-key {{target}} "{{header}}sk-somebody-elses-0123456789"
-ask second-key {{target}} "{{header}}$key\r\nx-goog-api-key: sk-somebody-elses-0123456789"
+ask other-key {{target}} "{{header}}key-of-somebody-else"
+ask second-key {{target}} "{{header}}$key\r\nx-goog-api-key: key-of-somebody-else"
 ask no-key {{target}} "accept: */*"
 reach() { timeout 10 bash -c 'exec 3<>/dev/tcp/$0/$1' "$2" "$3" 2>/dev/null && fact "$1" reached || fact "$1" refused; }
 reach listener 127.0.0.1 18790

@@ -3,6 +3,7 @@ package agents
 import (
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestRealAgents(t *testing.T) {
 func checkFacts(t *testing.T, facts string) {
 	t.Helper()
 	for fact, want := range map[string]string{
-		"files": "0", "decoys": "2", "environment": "", "other-path": "403", "other-key": "403", "second-key": "403", "no-key": "403",
+		"files": "0", "decoys": "1", "environment": "", "other-path": "403", "other-key": "403", "second-key": "403", "no-key": "403",
 		"listener": "reached", "other-port": "refused", "other-host": "refused", "other-name": "refused",
 	} {
 		if !strings.Contains("\n"+facts+"\n", "\n"+fact+"="+want+"\n") {
@@ -152,8 +153,9 @@ func TestDriverKilledWhileModelThinks(t *testing.T) {
 	for _, name := range agent.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := serveModel(t, model.Script{Commands: []string{"echo good > a"}})
-			m.delay.Store(int64(time.Minute))
+			m := holdModel(t, model.Script{Commands: []string{"echo good > a"}})
+			think := sync.OnceFunc(func() { close(m.hold) })
+			defer think()
 			w := newWorld(t)
 			w.useAgent(name, m)
 			id := strings.TrimSpace(w.sallyport("run", "-d", "--agent", name, "--name", "x", "-m", "Make a good.").want(0).out)
@@ -163,7 +165,7 @@ func TestDriverKilledWhileModelThinks(t *testing.T) {
 				t.Fatal("the agent did not call the model")
 			}
 			w.killDriver(id)
-			m.delay.Store(0)
+			think()
 			rep := w.sallyport("wait", id, "--json").want(0).report()
 			if rep.State != sallyport.AttemptAccepted || string(rep.Attempt) != id || rep.Number != 1 || w.git("show", rep.Branch+":a") != "good" {
 				t.Errorf("%s %+v", rep.State, rep.Reason)

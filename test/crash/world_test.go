@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -44,6 +45,11 @@ func TestMain(m *testing.M) {
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 			return 1
+		}
+		// Most of a test is waiting for a disk or a lease, so more of them than processors go at once.
+		flag.Parse()
+		if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == f.DefValue {
+			_ = flag.Set("test.parallel", "4")
 		}
 		return m.Run()
 	}())

@@ -12,7 +12,7 @@ import (
 // be a moment behind: it is given one.
 func (w *world) clean() {
 	w.t.Helper()
-	w.cleanWithin(3 * time.Second)
+	w.cleanWithin(10 * time.Second)
 }
 
 func (w *world) cleanWithin(d time.Duration) {

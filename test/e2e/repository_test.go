@@ -110,7 +110,7 @@ func TestUncommittedPolicy(t *testing.T) {
 	if !strings.Contains(manifest, `"kind":"worktree"`) {
 		t.Errorf("the manifest does not say where the policy came from: %s", manifest)
 	}
-	if !strings.Contains(w.sallyport("show", string(rep.Attempt)).want(0).out, "worktree") {
+	if !strings.Contains(w.sallyport("show", string(rep.Attempt)).want(0).out, "source: worktree") {
 		t.Error("show does not say source: worktree")
 	}
 }
