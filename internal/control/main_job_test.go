@@ -176,3 +176,44 @@ func TestEndsOtherThanAcceptance(t *testing.T) {
 		})
 	}
 }
+
+// A base that is not the protected ref or behind it may hold an agent's code: what its checks write into
+// caches must never become a layer of another sandbox.
+func TestOnlyAProtectedBaseWarmsTheCaches(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.MkdirAll(filepath.Join(home, ".npm", "_cacache"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"sallyport.yaml": policy, "value": "wrong\n", "test.sh": "mkdir -p ~/.npm/_cacache/by && id > ~/.npm/_cacache/by/check; grep -q right value\n"}
+	w := newWorld(t, files)
+	w.git("switch", "-qc", "agents")
+	if err := os.WriteFile(filepath.Join(w.repo, "value"), []byte("other\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.git("commit", "-qam", "not protected")
+	w.git("switch", "-q", "main")
+	layers := func() int {
+		all, err := filepath.Glob(filepath.Join(filepath.Dir(w.repo), "state", "cache-layers", "*", "layer_*", "*", "upper", "by"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	fix := []string{"sh", "-c", "echo right > value"}
+	if at := w.run(sallyport.WorkOrder{Name: "from-agents", Base: "agents", Command: fix}); at.Report.State != sallyport.AttemptAwaitingApproval {
+		t.Fatalf("%s: %+v", at.Report.State, at.Report.Reason)
+	}
+	if n := layers(); n != 0 {
+		t.Errorf("%d layers were kept from an unprotected base", n)
+	}
+	if at := w.run(sallyport.WorkOrder{Name: "from-main", Command: fix}); at.Report.State != sallyport.AttemptAccepted {
+		t.Fatalf("%s: %+v", at.Report.State, at.Report.Reason)
+	}
+	if n := layers(); n != 1 {
+		t.Errorf("%d layers were kept from the protected base, want 1", n)
+	}
+	if at := w.run(sallyport.WorkOrder{Name: "sees-it", Command: []string{"sh", "-c", "cat ~/.npm/_cacache/by/check && echo right > value"}}); at.Report.State != sallyport.AttemptAccepted {
+		t.Errorf("a later sandbox does not see the layer: %s: %+v", at.Report.State, at.Report.Reason)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -124,16 +126,16 @@ func removeData(dir string) error {
 	return removeFolder(filepath.Join(dir, keeper.FolderData))
 }
 
-// removeFolder removes a tree that hostile code wrote: links are never followed, and folders without
-// permissions are opened up first (overlay's own work folder has mode 0).
+// removeFolder removes a tree that hostile code wrote: links are never followed, folders without permissions
+// are opened up (overlay's own work folder has mode 0), and no depth is too great.
 func removeFolder(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || os.Geteuid() == 0 {
-		return removed(dir, err)
+	if os.RemoveAll(dir) == nil {
+		return nil
 	}
-	if d, oerr := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); oerr == nil {
-		openUp(d, filepath.Base(dir), 0)
-		unix.Close(d)
+	// It needs rights on every folder, and an open descriptor for each level.
+	if d, err := openFolder(unix.AT_FDCWD, dir); err == nil {
+		raze(d)
+		d.Close()
 	}
 	return removed(dir, os.RemoveAll(dir))
 }
@@ -145,24 +147,86 @@ func removed(dir string, err error) error {
 	return nil
 }
 
-// openUp makes name and every folder below it accessible to us.
-func openUp(parent int, name string, depth int) {
+// openFolder opens a folder of a hostile tree by one name, giving us the rights on it first.
+func openFolder(parent int, name string) (*os.File, error) {
 	var st unix.Stat_t
-	if depth > 4096 || unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return
+	if err := unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, err
 	}
-	// A folder cannot become a link between the two calls: every process that could do it is dead.
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil, unix.ENOTDIR
+	}
+	// A folder cannot become a link between the calls: every process that could do it is dead.
 	if st.Mode&0o700 != 0o700 {
 		_ = unix.Fchmodat(parent, name, 0o700, 0)
 	}
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	names, _ := f.Readdirnames(-1)
-	for _, n := range names {
-		openUp(fd, n, depth+1)
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// raze empties top with two descriptors, however deep it is: what a folder in it holds is moved up into top,
+// until all are empty. It ends when a round removes nothing.
+func raze(top *os.File) {
+	moved := 0
+	for progress := true; progress; {
+		progress = false
+		if _, err := top.Seek(0, io.SeekStart); err != nil {
+			return
+		}
+		for {
+			names, err := top.Readdirnames(1024)
+			for _, n := range names {
+				if razeOne(int(top.Fd()), n, &moved) {
+					progress = true
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
 	}
+}
+
+// razeOne removes one entry of top, or moves up what it holds; false: nothing could be done.
+func razeOne(top int, name string, moved *int) bool {
+	if unix.Unlinkat(top, name, 0) == nil {
+		return true
+	}
+	d, err := openFolder(top, name)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	progress := false
+	for {
+		names, err := d.Readdirnames(1024)
+		for _, n := range names {
+			if unix.Unlinkat(int(d.Fd()), n, 0) == nil || moveUp(int(d.Fd()), n, top, moved) {
+				progress = true
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return unix.Unlinkat(top, name, unix.AT_REMOVEDIR) == nil || progress
+}
+
+// moveUp gives a folder a new name in top.
+func moveUp(from int, name string, top int, moved *int) bool {
+	// Moving a folder writes to it: its ".." changes.
+	if f, err := openFolder(from, name); err == nil {
+		f.Close()
+	}
+	for range 1000 { // a hostile tree may have such names
+		*moved++
+		err := unix.Renameat2(from, name, top, fmt.Sprintf(".sallyport-%d", *moved), unix.RENAME_NOREPLACE)
+		if err != unix.EEXIST {
+			return err == nil
+		}
+	}
+	return false
 }
