@@ -130,6 +130,9 @@ func (d *driver) finishDestroy(ctx context.Context, a sallyport.AllocationID, ri
 			err = &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(rid), Message: "the provider still shows it"}
 		}
 	}
+	if al, aerr := d.allocation(ctx, a); aerr != nil || al.State == sallyport.SandboxFailed || al.State == sallyport.SandboxOrphaned {
+		return aerr // an earlier try has said so
+	}
 	rerr := d.record(ctx, journal.Record{Type: lifecycle.AllocationFailed, Allocation: a, Data: sallyport.Reason{Code: "not-destroyed", Message: err.Error(), Hint: "`sallyport reconcile` tries again"}})
 	if rerr != nil {
 		return rerr

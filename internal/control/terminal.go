@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -118,21 +119,40 @@ func writeTerminalFrame(w io.Writer, kind byte, p []byte) error {
 	return err
 }
 
-// Attach joins a person's terminal to the command's until it ends, the input ends or ctx does. CodeConflict:
-// the Attempt has no terminal, or does not run.
+// Attach joins a person's terminal to the command's until it ends, the input ends or ctx does. Where the driver
+// dies it waits for the next one, which somebody must start: Follow does. CodeConflict: the Attempt has no
+// terminal, or does not run.
 func (c *Control) Attach(ctx context.Context, id string, t Terminal) error {
 	at, err := c.Attempt(ctx, id)
 	if err != nil {
 		return err
 	}
-	conn, err := c.dialTerminal(ctx, at)
-	if err != nil {
-		return err
+	keys := pump(t.In)
+	for first := true; ; first = false {
+		conn, err := c.dialTerminal(ctx, at)
+		if !first && sallyport.CodeOf(err) == sallyport.CodeConflict {
+			return nil // it has ended meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if !first {
+			_, _ = io.WriteString(t.Out, "\x1b[H\x1b[2J") // all of the output comes again
+		}
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		err = relay(conn, keys, t)
+		stop()
+		conn.Close()
+		if ctx.Err() != nil || !c.driverLost(ctx, at.Report.Attempt) {
+			return err
+		}
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	return relay(conn, t)
+}
+
+// driverLost tells a command's end from its driver's: one that ended it still holds the lease.
+func (c *Control) driverLost(ctx context.Context, id sallyport.AttemptID) bool {
+	now, err := c.journal.Attempt(ctx, id)
+	return err == nil && now.Report.State == sallyport.AttemptRunning && free(now.Lease)
 }
 
 // dialTerminal waits until the Attempt's command runs.
@@ -163,14 +183,54 @@ func (c *Control) dialTerminal(ctx context.Context, at journal.Attempt) (net.Con
 	}
 }
 
+// keyboard passes a person's keys to whichever sandbox is connected; between two of them keys are lost. A read
+// of a terminal cannot be taken back, so there is one reader for all connections.
+type keyboard struct {
+	mu sync.Mutex
+	to net.Conn
+}
+
+func pump(in io.Reader) *keyboard {
+	k := new(keyboard)
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := in.Read(buf)
+			if n > 0 {
+				k.send(frameInput, buf[:n])
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return k
+}
+
+func (k *keyboard) connect(to net.Conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.to = to
+}
+
+// send may block while the sandbox does not read; closing the connection ends that.
+func (k *keyboard) send(kind byte, p []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.to != nil {
+		_ = writeTerminalFrame(k.to, kind, p)
+	}
+}
+
 // relay moves bytes both ways until the sandbox's side ends.
-func relay(conn net.Conn, t Terminal) error {
+func relay(conn net.Conn, keys *keyboard, t Terminal) error {
+	keys.connect(conn)
 	resize := func() {
 		if cols, rows := t.Size(); cols > 0 && rows > 0 {
 			var p [4]byte
 			binary.BigEndian.PutUint16(p[:], uint16(cols))
 			binary.BigEndian.PutUint16(p[2:], uint16(rows))
-			_ = writeTerminalFrame(conn, frameResize, p[:])
+			keys.send(frameResize, p[:])
 		}
 	}
 	resize()
@@ -183,18 +243,6 @@ func relay(conn net.Conn, t Terminal) error {
 				return
 			case <-t.Resized:
 				resize()
-			}
-		}
-	}()
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := t.In.Read(buf)
-			if n > 0 && writeTerminalFrame(conn, frameInput, buf[:n]) != nil {
-				return
-			}
-			if err != nil {
-				return
 			}
 		}
 	}()
@@ -244,7 +292,7 @@ func (d *driver) shellIn(ctx context.Context, f frozen, rid sallyport.ResourceID
 	}
 	ours, theirs := net.Pipe()
 	go serveOne(ctx, theirs, w)
-	if err := relay(ours, t); err != nil {
+	if err := relay(ours, pump(t.In), t); err != nil {
 		return provider.Exit{}, err
 	}
 	return w.Wait(ctx)

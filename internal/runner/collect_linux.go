@@ -71,9 +71,26 @@ func collectChange(p *Plan, raw *rawSources) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "collect:", err)
+		report(Ready{Code: sallyport.CodeOf(err).String(), Error: words(err)}, nil)
 		return statusBase + int(sallyport.CodeOf(err))
 	}
 	return 0
+}
+
+// words are what a person is told of err: without what was being done, with the next step.
+func words(err error) string {
+	var e *sallyport.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	text := e.Message
+	if e.Subject != "" {
+		text = e.Subject + ": " + text
+	}
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
 }
 
 // statusBase lies above the statuses that Go's runtime and a shell give.

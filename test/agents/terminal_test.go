@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -12,6 +13,9 @@ import (
 
 const detach = "\x10\x11"
 
+// waits is a line that runs until it is interrupted; the shell's echo of it does not hold the word it prints.
+const waits = "sh -c 'echo run''ning; exec sleep 1000'\r"
+
 // TestTerminal: a person works in a shell inside, leaves it, comes back and ends it.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
@@ -19,8 +23,8 @@ func TestTerminal(t *testing.T) {
 	s := w.terminal("", "run", "-it", "--name", "x", "--", "sh")
 	s.shows("$ ").keys("echo $((6*7)); tty; stty size\r")
 	s.shows("\n42\n/dev/pts/0\n30 100\n")
-	s.keys("sleep 1000\r")
-	s.shows("sleep 1000").keys("\x03")
+	s.keys(waits)
+	s.shows("running").keys("\x03")
 	s.shows("$ ").keys("echo status=$?\r")
 	s.shows("\nstatus=130\n")
 	s.resize(72, 21)
@@ -51,7 +55,7 @@ func TestHostileScreen(t *testing.T) {
 printf '\033[31mred\033[0m \033[1;5H\033[?1049h\033[2Jon the other screen\033[?1049l\033[5;10r'
 printf '\033]0;TITLE\007\033]2;TITLE\033\\\033]52;c;Q0xJUEJPQVJE\007\033]8;;http://link.example/\033\\shown\033]8;;\033\\'
 printf '\033[6n\033[5n\033[c\033[>c\033[=c\033[21t\033[18t\033[8;200;200t\033[?2031h\033[x\033P+q544e\033\\\033P$qm\033\\'
-printf '\033_APC\033\\\033^PM\033\\\033XSOS\033\\\007\033[4i\033[5i\302\233c\302\2350;TITLE\302\234\233c\235TITLE\234'
+printf '\033_APC\033\\\033^PM\033\\\033XSOS\033\\\007\033[4i\033[5i\302\233c\302\2350;TITLE\302\234\233c\2350;EIGHT\234'
 printf '\033c\033#8\033Z\005'
 sleep 0.3; IFS= read -r -t 1 answer; stty raw -echo
 printf '\033[?1049h\033[?25l\033[?1000h\033[?2004h\033[?1004h\033[?7l\033[5;10r\033(0\033[1;7;31m\033[4h\033[>4;2m\033[=5u\033]0;TITLE'
@@ -76,13 +80,14 @@ echo good > a
 			t.Errorf("%s came through", name)
 		}
 	}
-	// The page comes after the alternate screen was left, the cursor is back and colours are off.
-	at := strings.LastIndex(raw, "ACCEPTED")
+	// The page comes after the alternate screen was left, the cursor is back and colours are off. It has colours
+	// of its own and nothing else.
+	at := strings.LastIndex(raw[:strings.LastIndex(raw, "ACCEPTED")], "\n")
 	if left := modes(raw[:at]); len(left) > 0 {
 		t.Errorf("our page was written with %q", left)
 	}
-	if strings.Contains(raw[at:], "\x1b") {
-		t.Errorf("sequences in our page: %q", raw[at:])
+	if page := attribute.ReplaceAllString(raw[at:], ""); strings.Contains(page, "\x1b") {
+		t.Errorf("sequences in our page: %q", page)
 	}
 }
 
@@ -106,6 +111,7 @@ func TestScreenPrograms(t *testing.T) {
 		s.shows(p.shows)
 		time.Sleep(300 * time.Millisecond)
 		s.keys(p.keys)
+		s.shows("$ ") // what is typed before is flushed by some
 		s.keys("echo the end of " + strings.Repeat("x", 3) + "$((1+1))\r")
 		s.shows("the end of xxx2")
 		ran++
@@ -146,8 +152,8 @@ func TestShell(t *testing.T) {
 	s := w.terminal("", "shell", string(rep.Attempt))
 	s.shows("(sandbox) $ ").keys("cat a; stty size\r")
 	s.shows("\ngood\n30 100\n")
-	s.keys("sleep 1000\r")
-	s.shows("sleep 1000").keys("\x03")
+	s.keys(waits)
+	s.shows("running").keys("\x03")
 	s.shows("(sandbox) $ ").keys("echo status=$?; echo bad > a; printf '\\033]0;%s\\007' TI''TLE\r")
 	s.shows("\nstatus=130\n")
 	s.resize(72, 21)
@@ -162,4 +168,28 @@ func TestShell(t *testing.T) {
 	if got := w.git("show", "sallyport/x:a"); got != "good" {
 		t.Errorf("the branch has %q", got)
 	}
+}
+
+// TestDriverKilledInSession: the person's terminal comes back to the same shell when the next driver is there.
+func TestDriverKilledInSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.terminal("", "run", "-it", "--name", "x", "--", "sh")
+	s.shows("$ ").keys("here=there; echo x$((1+1))\r")
+	s.shows("x2")
+	var doc struct{ Attempts []sallyport.Report }
+	w.must(json.Unmarshal([]byte(w.sallyport("ps", "--json").want(0).out), &doc))
+	w.killDriver(string(doc.Attempts[0].Attempt))
+	deadline := time.Now().Add(30 * time.Second)
+	for err := error(nil); ; {
+		s.keys("echo $here\r")
+		if err = s.wait("\nthere\n", time.Second); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	s.keys("echo good > a; exit\r")
+	s.shows("ACCEPTED").exits(0)
 }

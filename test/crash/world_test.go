@@ -545,6 +545,9 @@ func (w *world) tidy() {
 			w.t.Errorf("left in local/%s: %v %v\n%s", d, entries, err, w.story())
 		}
 	}
+	if left, _ := filepath.Glob(filepath.Join(w.state, "local", "trial-*")); len(left) > 0 {
+		w.t.Errorf("trials left: %v", left)
+	}
 	if left := w.cgroups(); len(left) > 0 {
 		w.t.Errorf("cgroups left: %v", left)
 	}

@@ -207,6 +207,9 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 	setup.Cgroup = group.setup
 	setup.Layers = outsideLayers(spec, group)
 	if spec.Purpose != purposeTrial && !salvage {
+		if err := p.sweepTrials(ctx); err != nil {
+			return err
+		}
 		proof, err := p.proved(ctx)
 		if err != nil {
 			return err

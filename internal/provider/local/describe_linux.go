@@ -2,8 +2,6 @@ package local
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -16,12 +14,11 @@ import (
 // it, so that what it says is what a sandbox of this host would report.
 func (p *Provider) Describe(ctx context.Context) (provider.Capabilities, error) {
 	caps := provider.Capabilities{StatusBy: "keeper", Egress: true, Notes: []string{p.ids.note()}}
-	spec, auth, err := p.trial()
+	spec, auth, end, err := p.trial()
 	if err != nil {
 		return caps, err
 	}
-	base := spec.Workspace.Layers[0]
-	defer os.RemoveAll(base)
+	defer end()
 	rid, err := p.Create(ctx, spec)
 	defer func() {
 		dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -45,23 +42,23 @@ func (p *Provider) Describe(ctx context.Context) (provider.Capabilities, error) 
 	return caps, nil
 }
 
-// trial is the spec of a sandbox that does nothing.
-func (p *Provider) trial() (provider.Spec, provider.Auth, error) {
+// trial is the spec of a sandbox that does nothing; end, after its Destroy, ends the trial.
+func (p *Provider) trial() (_ provider.Spec, _ provider.Auth, end func(), _ error) {
 	alloc, err := id.New(sallyport.AllocationPrefix)
 	if err != nil {
-		return provider.Spec{}, provider.Auth{}, err
+		return provider.Spec{}, provider.Auth{}, nil, err
 	}
 	attempt, err := id.New(sallyport.AttemptPrefix)
 	if err != nil {
-		return provider.Spec{}, provider.Auth{}, err
+		return provider.Spec{}, provider.Auth{}, nil, err
 	}
 	secret, err := id.Secret()
 	if err != nil {
-		return provider.Spec{}, provider.Auth{}, err
+		return provider.Spec{}, provider.Auth{}, nil, err
 	}
-	base := filepath.Join(p.cfg.Folder, "trial-"+alloc)
-	if err := os.MkdirAll(base, 0o755); err != nil {
-		return provider.Spec{}, provider.Auth{}, stateError("describe", base, err)
+	base, end, err := p.beginTrial(sallyport.AllocationID(alloc))
+	if err != nil {
+		return provider.Spec{}, provider.Auth{}, nil, err
 	}
 	spec := provider.Spec{Factory: p.cfg.Factory, Allocation: sallyport.AllocationID(alloc), Attempt: sallyport.AttemptID(attempt), Purpose: sallyport.PurposeShell,
 		SecretSum: sallyport.Sum([]byte(secret)), Workspace: provider.Workspace{Path: "/work", Layers: []string{base}}, Home: "/home/agent",
@@ -70,7 +67,7 @@ func (p *Provider) trial() (provider.Spec, provider.Auth, error) {
 	for _, m := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin"} {
 		spec.Mounts = append(spec.Mounts, sallyport.Mount{Path: m, Mode: "ro", Reason: "system"})
 	}
-	return spec, provider.Auth{Secret: secret, Fence: 1}, nil
+	return spec, provider.Auth{Secret: secret, Fence: 1}, end, nil
 }
 
 // note says in one line under which host ids a sandbox runs.

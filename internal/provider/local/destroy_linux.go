@@ -54,8 +54,11 @@ func (p *Provider) remove(ctx context.Context, dir string, a sallyport.Allocatio
 	if err := p.ids.release(a); err != nil {
 		return stateError("destroy", dir, err)
 	}
-	// The folder goes last: until then List finds what is left.
-	return removeFolder(dir)
+	// The folder goes last: until then List finds what is left, and after it what made a trial of it.
+	if err := removeFolder(dir); err != nil {
+		return err
+	}
+	return removeFolder(p.trialFolder(a))
 }
 
 // endProcesses kills the keeper and whatever bears the allocation's id in its arguments, and waits until
@@ -109,11 +112,22 @@ func strays(a sallyport.AllocationID) []process.ID {
 		if len(args) < 3 || string(args[1]) != string(a) || (string(args[0]) != keeperName && string(args[0]) != runner.Name) {
 			continue
 		}
-		if id, err := process.Of(pid); err == nil {
+		if id, err := process.Of(pid); err == nil && ours(pid) {
 			found = append(found, id)
 		}
 	}
 	return found
+}
+
+// ours: a process of another user is not ours, whatever it says of itself; waiting for its end would be for
+// that user to decide. Root's own processes have the ids of their sandboxes, and none can withstand it.
+func ours(pid int) bool {
+	if os.Geteuid() == 0 {
+		return true
+	}
+	// Not the owner of the folder: that is root where a process is not dumpable.
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && bytes.Contains(b, fmt.Appendf(nil, "\nUid:\t%d\t", os.Geteuid()))
 }
 
 // removeData removes what a keeper that never started its command left, so that it can be made anew.

@@ -145,6 +145,9 @@ func (p *Provider) List(context.Context) ([]provider.Status, error) {
 		if sallyport.CheckID(sallyport.AllocationPrefix, e.Name()) != nil {
 			continue
 		}
+		if p.onTrial(id) {
+			continue // it has an authority of its own
+		}
 		st, err := p.status(id)
 		if sallyport.CodeOf(err) == sallyport.CodeNotFound {
 			continue // destroyed since the folder was read

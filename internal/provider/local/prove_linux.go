@@ -30,7 +30,7 @@ type proof struct {
 }
 
 // trialLimits are small enough to be met at once.
-var trialLimits = sallyport.Limits{Time: 30 * time.Second, Memory: 96 << 20, PIDs: 40, Disk: 24 << 20, Output: 64 << 10}
+var trialLimits = sallyport.Limits{Time: 30 * time.Second, Memory: 48 << 20, PIDs: 40, Disk: 8 << 20, Output: 64 << 10}
 
 // hogs says for each layer what runs, up to which bound, and which ends show that the limit held.
 var hogs = []struct {
@@ -112,11 +112,11 @@ func (p *Provider) proofKey() (string, error) {
 }
 
 func (p *Provider) runTrial(ctx context.Context, kind string, bound int64) (provider.Exit, error) {
-	spec, auth, err := p.trial()
+	spec, auth, end, err := p.trial()
 	if err != nil {
 		return provider.Exit{}, err
 	}
-	defer os.RemoveAll(spec.Workspace.Layers[0])
+	defer end()
 	spec.Purpose = purposeTrial
 	spec.Limits = trialLimits
 	spec.Command.Argv = []string{runnerInside, kind, strconv.FormatInt(bound, 10)}

@@ -98,6 +98,9 @@ func (k *keeper) makeBundle() error {
 	return err
 }
 
+// collectPatience is ample for the largest change that is taken.
+const collectPatience = 15 * time.Minute
+
 // runCollector starts the runner on a root that shows less of the host, with the command's powers gone and the workspace still.
 func (k *keeper) runCollector(result *os.File) error {
 	defer result.Close()
@@ -125,9 +128,17 @@ func (k *keeper) runCollector(result *os.File) error {
 	}
 	defer s.kill()
 	result.Close()
-	<-s.gone
+	select {
+	case <-s.gone:
+	case <-time.After(collectPatience):
+		return &sallyport.Error{Op: "collect", Code: sallyport.CodeExhausted, Message: fmt.Sprintf("what the command left could not be read within %v", collectPatience)}
+	}
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		return &sallyport.Error{Op: "collect", Code: runner.CollectCode(code), Message: fmt.Sprintf("the collector ended with status %d; the keeper's log has its words", code)}
+		why := fmt.Sprintf("the collector ended with status %d", code)
+		if r, _, err := receiveReady(s.control); err == nil && r.Error != "" {
+			why = r.Error[:min(len(r.Error), 1000)]
+		}
+		return &sallyport.Error{Op: "collect", Code: runner.CollectCode(code), Message: why}
 	}
 	return nil
 }

@@ -220,6 +220,7 @@ const (
 // watch enforces what the kernel does not enforce for us.
 func (k *keeper) watch(c *command) {
 	l := k.setup.Spec.Limits
+	before := k.space()
 	runtime := time.NewTimer(positive(l.Time))
 	defer runtime.Stop()
 	every := diskFirst
@@ -234,7 +235,7 @@ func (k *keeper) watch(c *command) {
 			return
 		case <-poll.C:
 			began := time.Now()
-			if l.Disk > 0 && k.diskUsed(l.Disk) > l.Disk {
+			if l.Disk > 0 && (k.diskUsed(l.Disk) > l.Disk || crowds(before, k.space(), l.Disk)) {
 				k.end("disk")
 				return
 			}

@@ -49,8 +49,13 @@ func walkUsage(d *os.File, depth int, limit int64, used *int64) {
 				return
 			}
 			fd, err := unix.Openat(int(d.Fd()), n, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-			if err == nil {
+			switch err {
+			case nil:
 				walkUsage(os.NewFile(uintptr(fd), n), depth+1, limit, used)
+			case unix.ENOENT, unix.ENOTDIR, unix.ELOOP: // it was removed or replaced meanwhile
+			default:
+				*used = limit + 1 // out of descriptors, say: what cannot be counted is not free
+				return
 			}
 		}
 		if err != nil {
@@ -84,6 +89,26 @@ func (k *keeper) unlinkedUsed() int64 {
 		}
 	}
 	return used
+}
+
+// space is a file system's size and what ordinary users can still take of it, in bytes.
+type space struct{ size, free int64 }
+
+// space is that of the file system which the sandbox writes to; the zero value: unknown.
+func (k *keeper) space() space {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(FDFolder, &fs) != nil {
+		return space{}
+	}
+	return space{size: int64(fs.Blocks) * fs.Bsize, free: int64(fs.Bavail) * fs.Bsize}
+}
+
+// crowds reports whether a file system became nearly full since before, by more than limit. Some files no count
+// can find: mapped or sent over a socket, with neither a name nor a descriptor. Others write there too, so this
+// speaks only where the alternative is a machine without space.
+func crowds(before, now space, limit int64) bool {
+	reserve := min(now.size/20, 2<<30)
+	return now.free < reserve && before.free-now.free > limit
 }
 
 // memoryUsed is the resident memory of every process in the sandbox, for hosts where no cgroup holds it.
