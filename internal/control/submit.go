@@ -168,6 +168,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if err := c.dirty(ctx, repo, &in, look, r.Announce); err != nil {
 		return fail(err)
 	}
+	if err := standsInBase(ctx, repo, in); err != nil {
+		return fail(err)
+	}
 	name, err := manifest.AgentName(in.WorkOrder, in.User, in.Ceiling)
 	if err != nil {
 		return fail(err)
@@ -240,6 +243,22 @@ func resolveBase(ctx context.Context, repo *change.Repo, rev string) (manifest.B
 		}
 	}
 	return manifest.Base{Ref: base.Ref, Commit: base.Commit, Tree: base.Tree, StartTree: base.Tree, Protected: ok}, protected, nil
+}
+
+// standsInBase refuses a folder that the sandbox would not have: the agent starts where the person stands.
+func standsInBase(ctx context.Context, repo *change.Repo, in manifest.Input) error {
+	if repo.Subfolder == "" || in.WorkOrder.IncludeDirty {
+		return nil
+	}
+	_, err := repo.ReadFile(ctx, in.Base.Commit, repo.Subfolder, 0)
+	switch code := sallyport.CodeOf(err); {
+	case code == sallyport.CodeInvalid: // there, and no file
+		return nil
+	case err == nil, code == sallyport.CodeExhausted, code == sallyport.CodeNotFound:
+		return &sallyport.Error{Op: "run", Code: sallyport.CodeInvalid, Subject: repo.Subfolder, Message: "the folder you stand in is not in the base " + in.Base.Commit.Short() + ", so no agent can start there",
+			Hint: "go to a folder that is committed, or add --include-dirty"}
+	}
+	return err
 }
 
 // maxPolicy bounds a policy file.

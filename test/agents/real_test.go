@@ -191,3 +191,15 @@ func (w *world) killDriver(id string) {
 	}
 	w.t.Fatalf("no driver of %s runs", id)
 }
+
+// TestNowhereToStart: a folder that the base does not have is refused with a sentence.
+func TestNowhereToStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(os.Mkdir(w.repo+"/empty", 0o755))
+	w.must(os.Lchown(w.repo+"/empty", w.uid, w.uid))
+	r := w.command("sh", "-c", `cd empty && exec "$0" run --json -- true`, w.program()).want(2).says("empty", "not in the base")
+	if rep := r.report(); rep.Attempt != "" || rep.Reason.Hint == "" {
+		t.Errorf("%q, %+v", rep.Attempt, rep.Reason)
+	}
+}

@@ -56,8 +56,10 @@ func (w *world) processes() []string {
 }
 
 // cgroups are those that bear this state folder's factory.
-func (w *world) cgroups() []string {
-	b, err := os.ReadFile(filepath.Join(w.state, "factory.json"))
+func (w *world) cgroups() []string { return cgroupsOf(filepath.Join(w.state, "factory.json")) }
+
+func cgroupsOf(factory string) []string {
+	b, err := os.ReadFile(factory)
 	if err != nil {
 		return nil
 	}

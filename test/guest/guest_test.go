@@ -124,9 +124,11 @@ func (s session) testCgroupRoom(t *testing.T) {
 	})
 }
 
+// testContainRoom runs what matters on an old Landlock: that the layers' probes hold, and that real programs work
+// behind them, both as started by root and by a user. TestProbesFail takes minutes here and none of its rows is
+// about this kernel.
 func (s session) testContainRoom(t *testing.T) {
-	t.Run("root", func(t *testing.T) { s.room(t, 0, "", "contain.test -test.v") })
-	t.Run("user", func(t *testing.T) { s.room(t, guest.UID, leaf, "contain.test -test.v") })
+	s.room(t, 0, "", "contain.test -test.v -test.run 'TestLandlockHandlesAll|TestOthersKeepTheirPower|TestForeignCallsNeverPass|TestStartFromOutside|TestProbesHold|TestPrograms/(root|user)/(bash|git|perl)$'")
 }
 
 // doctorSays is the part of `doctor --json` that is looked at.
@@ -282,7 +284,7 @@ func (s session) testAccepted(t *testing.T) {
 // ends the Attempt, and whatever the bomb has made dies with it.
 func (s session) testHogs(t *testing.T) {
 	seen := s.observe(t, "61.5", "1")
-	o := s.attempt(t, leaf, "hogs", "for i in 1 2 3 4 5; do sleep 61.5 & done; bomb() { bomb | bomb & }; (bomb); (bomb); i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; exec tail /dev/zero", 30)
+	o := s.attempt(t, leaf, "hogs", "for i in 1 2 3 4 5; do sleep 61.5 & done; bomb() { bomb | bomb & }; (bomb); (bomb); i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done; exec tail /dev/zero", 30)
 	if o.State != "failed" || o.Agent.Ended != "memory" || o.Agent.By != "keeper" || o.Branch != "" {
 		t.Errorf("%+v", o)
 	}

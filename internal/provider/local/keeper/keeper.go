@@ -91,6 +91,7 @@ type keeper struct {
 	runner   *os.File   // the runner's executable
 	sources  []*os.File // of the command's sandbox
 	again    []*os.File // the same, for the collector's
+	kept     []*os.File // folders outside of the allocation's that the sandbox writes to: kept cache layers
 	cgroup   cgroup.Entry
 	oom      *os.File // nil: nobody counts
 	prepared *contain.Prepared

@@ -100,6 +100,9 @@ func start() (*keeper, error) {
 		return nil, err
 	}
 	if !k.setup.Salvage {
+		if err := k.openKept(); err != nil {
+			return nil, err
+		}
 		s, r, egress, err := k.newSandbox(k.setup.Plan, k.sources, nil)
 		if err != nil {
 			return nil, err

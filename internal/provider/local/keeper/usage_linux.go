@@ -3,10 +3,13 @@ package keeper
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport/internal/runner"
 )
 
 // FolderData is where all that a sandbox writes to disk lies, below the allocation's folder.
@@ -21,10 +24,40 @@ func (k *keeper) diskUsed(limit int64) int64 {
 	}
 	var used int64
 	walkUsage(os.NewFile(uintptr(fd), FolderData), 0, limit, &used)
+	for _, f := range k.kept {
+		fd, err := unix.Openat(int(f.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return limit + 1
+		}
+		walkUsage(os.NewFile(uintptr(fd), f.Name()), 0, limit, &used)
+	}
 	if used <= limit {
 		used += k.unlinkedUsed()
 	}
 	return used
+}
+
+// openKept opens the folders of cache layers that outlive the sandbox: what is written there counts as well.
+func (k *keeper) openKept() error {
+	for _, c := range k.setup.Spec.Caches {
+		if c.Keep == "" {
+			continue
+		}
+		i := slices.IndexFunc(k.setup.Plan.Overlays, func(o runner.Overlay) bool { return o.Upper.Path == c.Keep })
+		if i < 0 {
+			return fmt.Errorf("no mount keeps %s", c.Keep)
+		}
+		at, path := unix.AT_FDCWD, c.Keep
+		if fd := k.setup.Plan.Overlays[i].Upper.FD; fd > 0 {
+			at, path = int(k.sources[fd-runner.FirstSource].Fd()), "."
+		}
+		fd, err := unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", c.Keep, err)
+		}
+		k.kept = append(k.kept, os.NewFile(uintptr(fd), c.Keep))
+	}
+	return nil
 }
 
 // maxUsageDepth bounds the descriptors a deep tree can make us hold. Nothing real is so deep (the result of a
