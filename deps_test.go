@@ -99,3 +99,19 @@ func has(list, word string) bool {
 	}
 	return false
 }
+
+// The runner must be static and pure Go however it is built: under cgo the runtime cannot drop capabilities
+// on all of its threads, and no library of the host is there to be loaded.
+func TestRunnerLinksNoC(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./cmd/sallyport-runner")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if p == "net" || p == "os/user" || p == "runtime/cgo" {
+			t.Errorf("the runner links %s", p)
+		}
+	}
+}

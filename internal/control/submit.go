@@ -156,6 +156,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if in.Base, protected, err = resolveBase(ctx, repo, in.WorkOrder.Base); err != nil {
 		return fail(err)
 	}
+	if err := inBase(ctx, repo, in); err != nil {
+		return fail(err)
+	}
 	if in.Repository, in.Source, err = c.policy(ctx, repo, protected, r.Announce); err != nil {
 		return fail(err)
 	}
@@ -259,6 +262,19 @@ func standsInBase(ctx context.Context, repo *change.Repo, in manifest.Input) err
 			Hint: "go to a folder that is committed, or add --include-dirty"}
 	}
 	return err
+}
+
+// inBase refuses to start in a folder that the sandbox will not have.
+func inBase(ctx context.Context, repo *change.Repo, in manifest.Input) error {
+	if in.Subfolder == "" || in.WorkOrder.IncludeDirty {
+		return nil
+	}
+	_, err := repo.ReadFile(ctx, in.Base.Commit, in.Subfolder, 1)
+	if sallyport.CodeOf(err) != sallyport.CodeNotFound {
+		return nil // it is there; that it is a folder and no file is not of interest here
+	}
+	return &sallyport.Error{Op: "run", Code: sallyport.CodeInvalid, Subject: in.Subfolder, Message: "the folder you stand in is not part of the base",
+		Hint: "commit it, give --include-dirty, or start from the repository's root"}
 }
 
 // maxPolicy bounds a policy file.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -225,7 +224,7 @@ func egressListener(port int) (*os.File, error) {
 	if err := unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return nil, fmt.Errorf("egress listener: %w", err)
 	}
-	if err := unix.Bind(s, &unix.SockaddrInet4{Port: port, Addr: [4]byte(net.IPv4(127, 0, 0, 1).To4())}); err != nil {
+	if err := unix.Bind(s, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return nil, fmt.Errorf("egress listener on port %d: %w", port, err)
 	}
 	if err := unix.Listen(s, 64); err != nil {

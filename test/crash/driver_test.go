@@ -80,7 +80,7 @@ func points(t *testing.T, usual int) int {
 // TestDriverIsKilledAtAnyTime sweeps over a driver's life in time.
 func TestDriverIsKilledAtAnyTime(t *testing.T) {
 	var life time.Duration
-	w := newWorld(t)
+	w := newWorld(t).cold()
 	id, alive := w.killDriver(func(began time.Time) bool { life = time.Since(began); return false })
 	if alive {
 		t.Fatal("the driver did not end by itself")
@@ -93,6 +93,9 @@ func TestDriverIsKilledAtAnyTime(t *testing.T) {
 		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			if i%2 == 0 {
+				w.cold()
+			}
 			id, alive := w.killDriver(func(began time.Time) bool { return time.Since(began) >= after })
 			t.Logf("after %v, alive %v", after, alive)
 			w.recover(i, id)
