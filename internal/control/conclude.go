@@ -142,8 +142,10 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 func (c *Control) origin() string { return "sallyport.dev/journal/" + string(c.factory) }
 
 // nonce is this Attempt's: a statement about another never matches it.
-func (d *driver) nonce() string {
-	return sallyport.Sum([]byte("sallyport.dev/nonce/v1\x00" + string(d.id) + "\x00" + string(d.digest))).Hex()
+func (d *driver) nonce() string { return nonceOf(d.id, d.digest) }
+
+func nonceOf(id sallyport.AttemptID, manifest sallyport.Digest) string {
+	return sallyport.Sum([]byte("sallyport.dev/nonce/v1\x00" + string(id) + "\x00" + string(manifest))).Hex()
 }
 
 func (d *driver) earlier(ctx context.Context) ([]evidence.Earlier, error) {
@@ -227,7 +229,8 @@ func message(m sallyport.Manifest, at journal.Attempt) string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nWorkOrder: %s\nAttempt: %s\nManifest: %s\n", at.Report.WorkOrder, at.Report.Attempt, at.Report.Manifest)
+	// The evidence speaks of this commit, so its digest cannot be in here; its nonce can, and nothing else has it.
+	fmt.Fprintf(&b, "\nWorkOrder: %s\nAttempt: %s\nManifest: %s\nEvidence: nonce:%s\n", at.Report.WorkOrder, at.Report.Attempt, at.Report.Manifest, nonceOf(at.Report.Attempt, at.Report.Manifest))
 	return b.String()
 }
 

@@ -145,7 +145,11 @@ func (c *Control) TrustAsks(ctx context.Context, dir string) (Trust, error) {
 		return Trust{}, err
 	}
 	t := Trust{Repository: repo.Top, Asks: []manifest.Ask{}}
-	protected, err := repo.Protected(ctx, "")
+	ceiling, user, err := operators()
+	if err != nil {
+		return t, err
+	}
+	protected, err := repo.Protected(ctx, manifest.ProtectedRef(user, ceiling))
 	if err != nil {
 		return t, err
 	}

@@ -152,17 +152,14 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if !in.WorkOrder.IncludeDirty {
 		look = lookForDirt(ctx, repo)
 	}
-	var protected change.Rev
-	if in.Base, protected, err = resolveBase(ctx, repo, in.WorkOrder.Base); err != nil {
+	if in.Ceiling, in.User, err = operators(); err != nil {
 		return fail(err)
 	}
-	if err := inBase(ctx, repo, in); err != nil {
+	var protected change.Rev
+	if in.Base, protected, err = resolveBase(ctx, repo, in.WorkOrder.Base, manifest.ProtectedRef(in.User, in.Ceiling)); err != nil {
 		return fail(err)
 	}
 	if in.Repository, in.Source, err = c.policy(ctx, repo, protected, r.Announce); err != nil {
-		return fail(err)
-	}
-	if in.Ceiling, in.User, err = operators(); err != nil {
 		return fail(err)
 	}
 	if in.Granted, err = c.granted(repo, in, r.Grant); err != nil {
@@ -230,12 +227,12 @@ func credentialThere(a sallyport.Agent, getenv func(string) string) error {
 	return nil
 }
 
-func resolveBase(ctx context.Context, repo *change.Repo, rev string) (manifest.Base, change.Rev, error) {
+func resolveBase(ctx context.Context, repo *change.Repo, rev, configured string) (manifest.Base, change.Rev, error) {
 	base, err := repo.Resolve(ctx, rev)
 	if err != nil {
 		return manifest.Base{}, change.Rev{}, err
 	}
-	protected, err := repo.Protected(ctx, "")
+	protected, err := repo.Protected(ctx, configured)
 	if err != nil {
 		return manifest.Base{}, change.Rev{}, err
 	}
@@ -262,19 +259,6 @@ func standsInBase(ctx context.Context, repo *change.Repo, in manifest.Input) err
 			Hint: "go to a folder that is committed, or add --include-dirty"}
 	}
 	return err
-}
-
-// inBase refuses to start in a folder that the sandbox will not have.
-func inBase(ctx context.Context, repo *change.Repo, in manifest.Input) error {
-	if in.Subfolder == "" || in.WorkOrder.IncludeDirty {
-		return nil
-	}
-	_, err := repo.ReadFile(ctx, in.Base.Commit, in.Subfolder, 1)
-	if sallyport.CodeOf(err) != sallyport.CodeNotFound {
-		return nil // it is there; that it is a folder and no file is not of interest here
-	}
-	return &sallyport.Error{Op: "run", Code: sallyport.CodeInvalid, Subject: in.Subfolder, Message: "the folder you stand in is not part of the base",
-		Hint: "commit it, give --include-dirty, or start from the repository's root"}
 }
 
 // maxPolicy bounds a policy file.

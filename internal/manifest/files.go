@@ -39,18 +39,19 @@ type workOrderFile struct {
 
 // operatorFile is /etc/sallyport/policy.yaml (ceilings) and the user's config.yaml (defaults and grants).
 type operatorFile struct {
-	Version version       `yaml:"version,required" doc:"The format's version: 1."`
-	Agent   *agentName    `yaml:"agent" doc:"The agent preset used when a run names none."`
-	Agents  *[]agentName  `yaml:"agents" doc:"The only agents that may run; the word command stands for any bare command."`
-	Limits  *limitsFile   `yaml:"limits" doc:"The most that a run gets."`
-	Require *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
-	Publish *publishFile  `yaml:"publish" doc:"to: the furthest a change may go. approve: the least caution allowed."`
-	Scope   *denyFile     `yaml:"scope" doc:"Paths that no change may touch, whatever the repository says."`
-	Grants  *grantRule    `yaml:"grants" doc:"forbid: nothing a repository asks of the host is granted, and no flag goes beyond the repository's policy."`
-	Tools   *extraTools   `yaml:"tools" doc:"Paths of the host shown read-only to every run, beside what the repository gets."`
-	Caches  *cachesChoice `yaml:"caches" doc:"Replaces the repository's caches: auto, none or a list."`
-	Egress  *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
-	Spend   *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
+	Version   version       `yaml:"version,required" doc:"The format's version: 1."`
+	Agent     *agentName    `yaml:"agent" doc:"The agent preset used when a run names none."`
+	Agents    *[]agentName  `yaml:"agents" doc:"The only agents that may run; the word command stands for any bare command."`
+	Limits    *limitsFile   `yaml:"limits" doc:"The most that a run gets."`
+	Require   *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
+	Protected *refName      `yaml:"protected" doc:"The ref whose sallyport.yaml and paths count; omitted: the remote's default branch, else HEAD."`
+	Publish   *publishFile  `yaml:"publish" doc:"to: the furthest a change may go. approve: the least caution allowed."`
+	Scope     *denyFile     `yaml:"scope" doc:"Paths that no change may touch, whatever the repository says."`
+	Grants    *grantRule    `yaml:"grants" doc:"forbid: nothing a repository asks of the host is granted, and no flag goes beyond the repository's policy."`
+	Tools     *extraTools   `yaml:"tools" doc:"Paths of the host shown read-only to every run, beside what the repository gets."`
+	Caches    *cachesChoice `yaml:"caches" doc:"Replaces the repository's caches: auto, none or a list."`
+	Egress    *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Spend     *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
 }
 
 type scopeFile struct {

@@ -48,6 +48,7 @@ func (v *relative) schema() object  { return stringSchema(`^[^/~]`, 1, 1024) }
 func (v *toolPath) schema() object  { return stringSchema(`^(/|~/).+$`, 2, 1024) }
 func (v *cacheName) schema() object { return enumSchema(KnownCaches()) }
 func (v *layerName) schema() object { return enumSchema(layerNames()) }
+func (v *refName) schema() object   { return stringSchema(refRule.String(), 1, 200) }
 func (v *agentName) schema() object { return stringSchema(checkForm.String(), 1, maxName) }
 func (v *publishTo) schema() object { return enumSchema([]string{"branch", "none"}) }
 func (v *approve) schema() object   { return enumSchema(approveWords) }

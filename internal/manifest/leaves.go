@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -30,6 +32,7 @@ type (
 	cacheName string
 	layerName string
 	agentName string
+	refName   string
 	publishTo string
 	approve   string
 	grantRule string
@@ -199,6 +202,18 @@ func (v *agentName) read(r *reader, n ast.Node, _ string) error {
 		return unless(checkNameRule(s) != "", v.want())
 	})
 }
+
+func (v *refName) want() string {
+	return `the name of a branch or ref such as main or refs/remotes/origin/main`
+}
+func (v *refName) read(r *reader, n ast.Node, _ string) error {
+	return leaf(r, n, v, v.want(), func(s string) string {
+		return unless(refRule.MatchString(s) && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock"), v.want())
+	})
+}
+
+// refRule is stricter than git: no character that means something to a shell or in a revision.
+var refRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
 
 // The words of publish and grants, from the least to the most cautious or far-reaching; Compile compares
 // by position.

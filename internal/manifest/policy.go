@@ -34,6 +34,7 @@ type Operator struct {
 	Publish      sallyport.Publish
 	Deny         []string
 	ForbidGrants bool
+	Protected    string // the ref whose policy counts; "": not said
 	Tools        []string
 	Caches       *Choice
 	Places       Places
@@ -129,6 +130,9 @@ func ParseOperator(name string, data []byte) (Operator, error) {
 	}
 	op := Operator{File: name, Limits: f.Limits.proposal(), Publish: f.Publish.words(), Places: places,
 		Agents: plainAt(f.Agents), ForbidGrants: f.Grants != nil && *f.Grants == "forbid"}
+	if f.Protected != nil {
+		op.Protected = string(*f.Protected)
+	}
 	if f.Agent != nil {
 		op.Agent = string(*f.Agent)
 	}
@@ -165,6 +169,17 @@ func (f *publishFile) words() sallyport.Publish {
 		p.Approve = string(*f.Approve)
 	}
 	return p
+}
+
+// ProtectedRef is the ref whose policy counts: the ceiling's word, else the user's, else "" (the remote's
+// default branch).
+func ProtectedRef(user, ceiling *Operator) string {
+	for _, o := range []*Operator{ceiling, user} {
+		if o != nil && o.Protected != "" {
+			return o.Protected
+		}
+	}
+	return ""
 }
 
 // EffectiveTools is what the resolver of programs works from: the repository's choice (auto without a

@@ -180,3 +180,30 @@ func TestMergeFlags(t *testing.T) {
 		t.Errorf("places: %+v", p)
 	}
 }
+
+// The operator's word on the protected ref: the ceiling's before the user's, and no name that could be an
+// option or a revision expression.
+func TestProtectedRef(t *testing.T) {
+	parse := func(text string) *Operator {
+		o, err := ParseOperator("p.yaml", []byte("version: 1\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &o
+	}
+	user, ceiling := parse("protected: develop\n"), parse("protected: refs/remotes/origin/main\n")
+	if got := ProtectedRef(user, ceiling); got != "refs/remotes/origin/main" {
+		t.Errorf("with both: %q", got)
+	}
+	if got := ProtectedRef(user, parse("")); got != "develop" {
+		t.Errorf("with the user's only: %q", got)
+	}
+	if got := ProtectedRef(nil, nil); got != "" {
+		t.Errorf("with none: %q", got)
+	}
+	for _, bad := range []string{"-x", "a..b", "HEAD~1", "a b", "main^", "@{u}"} {
+		if _, err := ParseOperator("p.yaml", []byte("version: 1\nprotected: \""+bad+"\"\n")); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}

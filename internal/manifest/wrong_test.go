@@ -182,7 +182,7 @@ func TestWrongWorkOrders(t *testing.T) {
 func TestWrongOperatorFiles(t *testing.T) {
 	const v = "version: 1\n"
 	for _, w := range []struct{ file, subject, message string }{
-		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, publish, scope, grants, tools, caches, egress`},
+		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, protected, publish, scope, grants, tools, caches, egress`},
 		{v + "scope: {allow: []}\n", "p.yaml:2:9", `unknown key "allow"; expected one of deny`},
 		{v + "scope: {}\n", "p.yaml:2:8", `"deny" is missing; expected a list`},
 		{v + "grants: never\n", "p.yaml:2:9", `expected one of allow, forbid, found "never"`},

@@ -33,18 +33,17 @@ func TestReach(t *testing.T) {
 }
 
 // collectorAttack has git start a program when somebody reads the log, which stays and writes.
-const collectorAttack = `printf '#!/bin/sh\necho good\n' > prog2; rm prog2
-mkdir -p /tmp/g; cat > /tmp/g/gpg <<G
+const collectorAttack = `mkdir -p /tmp/g; cat > /tmp/g/gpg <<G
 #!/bin/sh
 (setsid sh -c 'while :; do echo late > '$PWD'/late; echo late > '$PWD'/prog; done' > /dev/null 2>&1 &)
 sleep 1000
 G
 chmod +x /tmp/g/gpg
-for k in gpg.program gpg.ssh.program gpg.x509.program core.fsmonitor core.pager core.sshCommand diff.external core.editor; do git config $k /tmp/g/gpg; done
-git config log.showSignature true; git config core.hooksPath /tmp/g
 printf 'new\n' > new; git add new; git commit -qm 'first words' --no-verify --no-gpg-sign
 printf 'tree %s\nparent %s\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n aaaa\n -----END PGP SIGNATURE-----\n\nsigned words\n' $(git write-tree) $(git rev-parse HEAD) > /tmp/c
 git update-ref HEAD $(git hash-object -t commit -w --stdin < /tmp/c)
+for k in gpg.program gpg.ssh.program gpg.x509.program core.fsmonitor core.pager core.sshCommand diff.external core.editor; do git config $k /tmp/g/gpg; done
+git config log.showSignature true; git config core.hooksPath /tmp/g
 `
 
 // TestNothingOfTheAgentRunsWhileItsResultIsRead: the collector reads a git folder that the agent wrote.
@@ -149,7 +148,9 @@ func TestStrangersLookAlike(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ordinary)
 	done := make(chan result, 1)
-	go func() { done <- w.agent("echo new > new; until [ -e /tmp/never ]; do sleep 0.1; [ $((i+=1)) -gt 40 ] && break; done; true") }()
+	go func() {
+		done <- w.agent("echo new > new; until [ -e /tmp/never ]; do sleep 0.1; [ $((i+=1)) -gt 40 ] && break; done; true")
+	}()
 	var id string
 	for range 200 {
 		time.Sleep(20 * time.Millisecond)

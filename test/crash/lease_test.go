@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
@@ -57,11 +58,19 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			id := w.start(agent)
-			old := w.driver()
-			if old == 0 || !w.pauseAfter(old, p.event, p.text) {
-				t.Fatalf("the driver was faster\n%s", w.story())
+			var w *world
+			var id sallyport.AttemptID
+			var old int
+			// The machine may give the driver more time than a step: then another one is tried.
+			for try := 0; ; try++ {
+				w = newWorld(t)
+				id = w.start(agent)
+				if old = w.driver(); old != 0 && w.pauseAfter(old, p.event, p.text) {
+					break
+				}
+				if try == 9 {
+					t.Fatalf("ten drivers were faster\n%s", w.story())
+				}
 			}
 			fence, until, holder := w.lease(id)
 			if holder.PID != old {
