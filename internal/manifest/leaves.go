@@ -208,7 +208,7 @@ func (v *refName) want() string {
 }
 func (v *refName) read(r *reader, n ast.Node, _ string) error {
 	return leaf(r, n, v, v.want(), func(s string) string {
-		return unless(refRule.MatchString(s) && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock"), v.want())
+		return unless(!refRule.MatchString(s) || strings.Contains(s, "..") || strings.HasSuffix(s, ".lock"), v.want())
 	})
 }
 
