@@ -176,7 +176,8 @@ is told the findings and the failed checks, and your message if you give one. Ex
 		Example: "  sallyport retry 01m9 -m \"keep the public API as it is\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			o := followOptions{began: time.Now(), quiet: show.quiet, json: show.json, owner: true}
+			// As with attach: one that was started with -it gets the terminal, where there is one.
+			o := followOptions{began: time.Now(), terminal: a.Console != nil && !show.json, quiet: show.quiet, json: show.json, owner: true}
 			return a.begin(c.Context(), o, show.detach, "preparing another attempt", func(ctx context.Context, c Control, _ func(string)) (sallyport.AttemptID, error) {
 				at, err := c.Attempt(ctx, args[0])
 				if err != nil {

@@ -63,12 +63,11 @@ echo new > new
 func TestNothingIsLeftForTheCheck(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
-		w.file("look.sh", "#!/bin/sh\nfind / -xdev \\( -name left -o -name sitecustomize.py -o -name .bash_env \\) -not -path '/usr/*' -not -path '/proc/*' 2>/dev/null\nfor d in $HOME /tmp /dev/shm; do find $d -type f -newer look.sh; done\ncat $PWD/.git/info/attributes; git config --list | grep -e fsmonitor -e pager -e filter\ngit log --oneline | head -3\necho end\n", 0o755)
+		w.file("look.sh", "#!/bin/sh\nfind / -xdev \\( -name left -o -name sitecustomize.py -o -name .bash_env \\) -not -path '/usr/*' -not -path '/proc/*' 2>/dev/null\nfor d in $HOME /tmp /dev/shm; do find $d -path $PWD -prune -o -type f -newer look.sh -print; done\n[ ! -e .git/info/attributes ] || echo attributes; git config --list | grep -e fsmonitor -e pager -e filter\necho end\n", 0o755)
 		w.policy("sh look.sh", "time: 40s")
 		r := w.agent(leave).ended(0)
 		log := w.log(r, "check-test-validate")
-		lines := strings.Split(strings.TrimSpace(log), "\n")
-		if len(lines) != 2 || lines[1] != "end" {
+		if strings.TrimSpace(log) != "end" {
 			t.Errorf("the check found:\n%s", log)
 		}
 	})

@@ -57,6 +57,12 @@ func boot() error {
 	if err := changeRoot("/new"); err != nil {
 		return err
 	}
+	// Links that the kernel leaves to whoever manages /dev.
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+		if err := os.Symlink(to, "/dev/"+name); err != nil {
+			return err
+		}
+	}
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("loopback: %w", err)
 	}
