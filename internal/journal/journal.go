@@ -81,7 +81,8 @@ type Journal interface {
 	Release(ctx context.Context, l Lease) error
 
 	Attempt(ctx context.Context, id sallyport.AttemptID) (Attempt, error)
-	// Attempts lists newest first; all=false leaves out the ended ones.
+	// Attempts lists newest first; all=false leaves out those that have ended and are not being
+	// published.
 	Attempts(ctx context.Context, all bool) ([]Attempt, error)
 	// Find resolves an id or a unique prefix (with or without "att_"). CodeNotFound, CodeConflict.
 	Find(ctx context.Context, prefix string) (Attempt, error)

@@ -37,6 +37,9 @@ func (s State) Clone() State {
 // Exists reports whether the Attempt has been created.
 func (s *State) Exists() bool { return s.Report.State != "" }
 
+// Settled reports whether nobody has anything left to do: ended, and no publication under way.
+func (s *State) Settled() bool { return s.Report.State.Ended() && !s.Publishing }
+
 // begin fills the State of a new Attempt. The Report's lists are empty rather than nil, so that JSON says
 // [] and not null.
 func (s *State) begin(e Event, c Created) {

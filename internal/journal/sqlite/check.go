@@ -195,7 +195,7 @@ func (c *checker) attempts() error {
 		if err != nil {
 			return err
 		}
-		if state != wantState || changes != wantChanges || created != c.seqs[id] || order != string(s.Report.WorkOrder) || ended != s.Report.State.Ended() {
+		if state != wantState || changes != wantChanges || created != c.seqs[id] || order != string(s.Report.WorkOrder) || ended != s.Settled() {
 			return c.fault("the projection of attempt %s is not what its events say", id)
 		}
 		return nil

@@ -137,7 +137,7 @@ func (t *tx) saveAttempt(created int64, s lifecycle.State) error {
 			return err
 		}
 	}
-	return t.exec(t.stmts.writeAttempt, string(r.Attempt), created, string(r.WorkOrder), r.State.Ended(), state)
+	return t.exec(t.stmts.writeAttempt, string(r.Attempt), created, string(r.WorkOrder), s.Settled(), state)
 }
 
 func (t *tx) allocation(id sallyport.AllocationID) (intended int64, a lifecycle.Allocation, err error) {
