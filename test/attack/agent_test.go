@@ -83,6 +83,10 @@ func TestCollection(t *testing.T) {
 		{"set-uid", "echo new > new; chmod 6777 new", 0, "", "A\tnew"},
 		{"a link in place of a folder", "ln -s /etc new", 20, "absolute", ""},
 		{"everything gone", "rm -rf * .[a-z]* 2>/dev/null; true", 20, "", ""},
+		{"a git folder that never answers", "echo new > new; mkfifo /tmp/f; git config include.path /tmp/f", 0, "", "A\tnew"},
+		{"a HEAD that never answers", "echo new > new; rm .git/HEAD; mkfifo .git/HEAD", 0, "", "A\tnew"},
+		{"no git folder to speak of", "echo new > new; rm -rf .git/*; ln -s / .git/objects", 0, "", "A\tnew"},
+		{"many orphans", "./x zombies 300; echo new > new", 0, "", "A\tnew"},
 		{"overlay marks", "./x marks .", 0, "1 fifo", "A\tmarked/file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,6 +115,7 @@ func TestTooMuch(t *testing.T) {
 		{"a file without a name", "time: 40s, disk: 64MiB", "./x hide open 200 /tmp", "disk limit", false},
 		{"a file without a name, held read-only", "time: 40s, disk: 64MiB", "./x hide read-only 200 $HOME", "disk limit", false},
 		{"many files without a name", "time: 40s, disk: 64MiB", "./x hide many 200 .", "disk limit", false},
+		{"a file without a name, held by a thread that outlived the first", "time: 40s, disk: 64MiB", "./x hide thread 200 /tmp", "disk limit", false},
 		{"ignoring every signal", "time: 2s", "trap '' TERM INT HUP; (trap '' TERM; setsid sleep 1000 &) ; kill -STOP $$; sleep 1000", "runtime limit", false},
 		{"a fork bomb", "time: 4s, pids: 100", "b() { b | b & }; b; sleep 1000", "runtime limit", true},
 		{"memory in files", "time: 40s, memory: 128MiB", "head -c 400000000 /dev/zero > /dev/shm/x; head -c 400000000 /dev/zero | tail > /dev/null; exit 9", "", true},

@@ -34,7 +34,7 @@ func TestGuest(t *testing.T) {
 	defer cancel()
 	local := programs(ctx, t)
 	start := time.Now()
-	m, err := guest.Boot(ctx, base, t.TempDir(), guest.Config{Local: local})
+	m, err := guest.Boot(ctx, base, t.TempDir(), guest.Config{Local: local, CPUs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func (s session) testAccepted(t *testing.T) {
 // ends the Attempt, and whatever the bomb has made dies with it.
 func (s session) testHogs(t *testing.T) {
 	seen := s.observe(t, "61.5", "1")
-	o := s.attempt(t, leaf, "hogs", "for i in 1 2 3 4 5; do sleep 61.5 & done; bomb() { bomb | bomb & }; (bomb); (bomb); i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done; exec tail /dev/zero", 30)
+	o := s.attempt(t, leaf, "hogs", "for i in 1 2 3 4 5; do sleep 61.5 & done; bomb() { bomb | bomb & }; (bomb); (bomb); i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; exec tail /dev/zero", 30)
 	if o.State != "failed" || o.Agent.Ended != "memory" || o.Agent.By != "keeper" || o.Branch != "" {
 		t.Errorf("%+v", o)
 	}

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,7 +61,9 @@ func (i identities) take(a sallyport.AllocationID) (mapping, error) {
 	if len(held) > 0 {
 		return rootMapping(held[0]), nil
 	}
-	start := int(a[len(a)-1])<<8 | int(a[len(a)-2])
+	// Other state folders of this machine count slots of their own: from the whole id, so that theirs are others.
+	sum := sha256.Sum256([]byte(a))
+	start := int(binary.BigEndian.Uint32(sum[:]) % hostIDs)
 	for n := range hostIDs {
 		slot := (start + n) % hostIDs
 		name := filepath.Join(i.folder, strconv.Itoa(slot))

@@ -39,9 +39,23 @@ func hide(args []string) {
 		check(unix.Sendmsg(pair[0], []byte{1}, unix.UnixRights(int(f.Fd())), nil, 0))
 		f.Close()
 	case "many":
+		var all []*os.File
 		for range size {
-			_ = fill(dir, 1)
+			all = append(all, fill(dir, 1))
 		}
+		defer runtime.KeepAlive(all)
+	case "thread":
+		// The first thread ends, another keeps the file: what /proc shows of the process is then empty.
+		go func() {
+			runtime.LockOSThread()
+			f := fill(dir, size)
+			time.Sleep(60 * time.Second)
+			runtime.KeepAlive(f)
+			won("kept %d MiB for a minute (%s)", size, how)
+			os.Exit(0)
+		}()
+		runtime.LockOSThread()
+		unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
 	case "read-only":
 		// Read-only and named nowhere: by way of /proc/self/fd.
 		f := fill(dir, size)

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 )
 
@@ -20,6 +21,8 @@ var attempts = map[string]func(args []string){
 	"zombies":   zombies,
 	"bulk":      bulk,
 }
+
+func init() { runtime.LockOSThread() } // main stays on the first thread
 
 func main() {
 	if len(os.Args) < 2 || attempts[os.Args[1]] == nil {

@@ -265,38 +265,6 @@ func (k *keeper) record(name string, v any) error {
 	return err
 }
 
-// announce shows v under name at once, whole, to every process; the channel tells when it is durable. For
-// what says something about this boot only.
-func (k *keeper) announce(name string, v any) (<-chan error, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	tmp := name + ".tmp"
-	f, err := k.dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = k.dir.Rename(tmp, name)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	settled := make(chan error, 1)
-	go func() {
-		err := f.Sync()
-		f.Close()
-		if err == nil {
-			err = k.syncFolder()
-		}
-		settled <- err
-	}()
-	return settled, nil
-}
-
 // note writes v under name whole or not at all; it outlives this process, not necessarily the machine.
 func (k *keeper) note(name string, v any) error {
 	b, err := json.Marshal(v)

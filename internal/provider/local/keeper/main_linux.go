@@ -76,10 +76,8 @@ func start() (*keeper, error) {
 		return nil, err
 	}
 	// Seen by every process before the sandbox exists: from here on the keeper can be found and ended exactly.
-	// Its way to the disk overlaps with what follows, and ends before anybody is told that we are ready: a
-	// crash of the machine before that leaves no process to find.
-	settled, err := k.announce(FileSelf, Self{PID: self.PID, StartTime: self.StartTime, Boot: self.Boot})
-	if err != nil {
+	// Not synced: a crash of the machine leaves no process to find.
+	if err := k.note(FileSelf, Self{PID: self.PID, StartTime: self.StartTime, Boot: self.Boot}); err != nil {
 		return nil, &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
 	if err := k.adoptDescriptors(); err != nil {
@@ -117,13 +115,11 @@ func start() (*keeper, error) {
 			s.kill()
 			return nil, err
 		}
-		if err := k.record(FileLayers, k.layers); err != nil {
+		// Not synced either, for the same reason.
+		if err := k.note(FileLayers, k.layers); err != nil {
 			return nil, err
 		}
 		go k.guard(s)
-	}
-	if err := <-settled; err != nil {
-		return nil, &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
 	k.armLease()
 	go k.watchFolder()

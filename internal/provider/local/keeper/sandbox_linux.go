@@ -76,10 +76,14 @@ func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.Fil
 		_ = cmd.Wait()
 		close(s.gone)
 	}()
-	// Already dead: nothing is left to hold; its report, or the lack of one, says why.
-	if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil && !errors.Is(err, unix.ESRCH) {
-		s.kill()
-		return fail(err)
+	// The command is born in the group by itself; PID 1 only reaps, and moving a process waits for every
+	// processor. The collector works on what the command left, so it is held as well.
+	if plan.Collect != nil {
+		// Already dead: nothing is left to hold; its report, or the lack of one, says why.
+		if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil && !errors.Is(err, unix.ESRCH) {
+			s.kill()
+			return fail(err)
+		}
 	}
 	ready, listener, err := receiveReady(ours)
 	if err == nil && ready.Error != "" {

@@ -104,20 +104,27 @@ func (k *keeper) unlinkedUsed() int64 {
 	seen := map[file]bool{}
 	var used int64
 	for _, pid := range k.processes() {
-		dir := "/proc/" + pid + "/fd/"
-		fds, err := os.ReadDir(dir)
+		// Each thread: it may have descriptors of its own, and the first one may have ended before the others.
+		threads, err := os.ReadDir("/proc/" + pid + "/task")
 		if err != nil {
 			continue // it ended
 		}
-		for _, fd := range fds {
-			var st unix.Stat_t
-			if unix.Stat(dir+fd.Name(), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 || seen[file{st.Dev, st.Ino}] {
+		for _, t := range threads {
+			dir := "/proc/" + pid + "/task/" + t.Name() + "/fd/"
+			fds, err := os.ReadDir(dir)
+			if err != nil {
 				continue
 			}
-			seen[file{st.Dev, st.Ino}] = true
-			var fs unix.Statfs_t
-			if unix.Statfs(dir+fd.Name(), &fs) == nil && fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.HUGETLBFS_MAGIC {
-				used += st.Blocks * 512
+			for _, fd := range fds {
+				var st unix.Stat_t
+				if unix.Stat(dir+fd.Name(), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 || seen[file{st.Dev, st.Ino}] {
+					continue
+				}
+				seen[file{st.Dev, st.Ino}] = true
+				var fs unix.Statfs_t
+				if unix.Statfs(dir+fd.Name(), &fs) == nil && fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.HUGETLBFS_MAGIC {
+					used += st.Blocks * 512
+				}
 			}
 		}
 	}
