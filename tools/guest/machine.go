@@ -25,7 +25,7 @@ import (
 type Config struct {
 	Local  string // folder that the guest has read-only at /usr/local, owned by root
 	Memory int    // MiB; 0: 1024
-	CPUs   int    // 0: 2
+	CPUs   int    // 0: 1; each more costs the emulator more than it gives, as the guest's processors wait for each other
 }
 
 // Machine is a running guest. Its methods may be called at once by several goroutines.
@@ -75,7 +75,7 @@ func (c Config) prepare(b Base, dir string) ([]string, error) {
 		c.Memory = 1024
 	}
 	if c.CPUs == 0 {
-		c.CPUs = 2
+		c.CPUs = 1
 	}
 	init := filepath.Join(dir, "init")
 	if err := goBuild(init, "sallyport.dev/sallyport/tools/guest/init"); err != nil {

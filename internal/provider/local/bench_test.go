@@ -238,7 +238,7 @@ func BenchmarkCreateParts(bm *testing.B) {
 			lap("idmap", err)
 			user.Close()
 		}
-		plan := &planner{spec: spec, ids: ids, dir: filepath.Join(dir, string(spec.Allocation)), users: map[int]*os.File{}, runner: b.cfg.Runner}
+		plan := &planner{spec: spec, ids: ids, dir: filepath.Join(dir, string(spec.Allocation)), users: newUsers(b.cfg.Runner, ids), runner: b.cfg.Runner}
 		lap("plan", plan.build(b.cfg.Runner))
 		plan.close()
 		last = time.Now()

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -59,10 +60,21 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	// Commit point: a crash before leaves an empty folder that bears the id; after, one that can be made
 	// again from its own spec. Either is found by List and removed by Destroy.
-	if err := renameio.WriteFile(filepath.Join(dir, fileSpec), b, 0o600, renameio.WithTempDir(dir)); err != nil {
-		return "", stateError("create", dir, err)
+	durable := make(chan error, 1)
+	go func() {
+		durable <- renameio.WriteFile(filepath.Join(dir, fileSpec), b, 0o600, renameio.WithTempDir(dir))
+	}()
+	recorded := sync.OnceValue(func() error {
+		if err := <-durable; err != nil {
+			return stateError("create", dir, err)
+		}
+		return nil
+	})
+	err = p.startKeeper(ctx, dir, spec, false, recorded)
+	if rerr := recorded(); err == nil {
+		err = rerr
 	}
-	if err := p.startKeeper(ctx, dir, spec, false); err != nil {
+	if err != nil {
 		if sallyport.CodeOf(err) != sallyport.CodeUnknown {
 			// It is certain that nothing was made; what removing does not reach, List still finds.
 			_ = p.remove(context.WithoutCancel(ctx), dir, spec.Allocation)
@@ -159,11 +171,12 @@ func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error 
 		}
 		time.Sleep(5 * time.Millisecond) // the old keeper's PID 1 is on its way out
 	}
-	return p.startKeeper(ctx, dir, spec, true)
+	return p.startKeeper(ctx, dir, spec, true, func() error { return nil })
 }
 
 // startKeeper prepares everything that takes the caller's powers and starts the keeper, which outlives us.
-func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Spec, salvage bool) error {
+// recorded waits until the spec is durable: nothing that lives may exist before.
+func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Spec, salvage bool, recorded func() error) error {
 	ids, err := p.ids.take(spec.Allocation)
 	if err != nil {
 		return err
@@ -173,7 +186,7 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 			return stateError("create", dir, err)
 		}
 	}
-	b := &planner{spec: spec, ids: ids, dir: dir, users: map[int]*os.File{}, runner: p.cfg.Runner}
+	b := &planner{spec: spec, ids: ids, dir: dir, users: newUsers(p.cfg.Runner, ids), runner: p.cfg.Runner}
 	defer b.close()
 	if err := b.build(p.cfg.Runner); err != nil {
 		return err
@@ -215,6 +228,9 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 			return err
 		}
 		setup.Layers = proof.withProof(setup.Layers)
+	}
+	if err := recorded(); err != nil {
+		return err
 	}
 	return p.launch(ctx, dir, setup, ids, group.files, sources)
 }

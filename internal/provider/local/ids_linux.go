@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -151,4 +152,52 @@ func idmap(runner string, fromUID, fromGID, to int) (*os.File, error) {
 	_ = p.Kill()
 	_, _ = p.Wait()
 	return f, err
+}
+
+// users are the id mappings that one sandbox's mounts need, by owner on disk. The caller's own, which every
+// sandbox needs, is made while other things are prepared.
+type users struct {
+	runner string
+	to     int
+	own    bool // nothing is mapped
+	first  func() (*os.File, error)
+	made   map[int]*os.File
+}
+
+func newUsers(runner string, ids mapping) *users {
+	u := &users{runner: runner, to: ids.hostAgent, own: ids.own, made: map[int]*os.File{}}
+	u.first = sync.OnceValues(func() (*os.File, error) { return idmap(runner, os.Geteuid(), os.Getegid(), u.to) })
+	if !ids.own {
+		go func() { _, _ = u.first() }()
+	}
+	return u
+}
+
+func (u *users) of(uid, gid int) (*os.File, error) {
+	if f := u.made[uid]; f != nil {
+		return f, nil
+	}
+	var f *os.File
+	var err error
+	if uid == os.Geteuid() {
+		f, err = u.first()
+	} else {
+		f, err = idmap(u.runner, uid, gid, u.to)
+	}
+	if err == nil {
+		u.made[uid] = f
+	}
+	return f, err
+}
+
+func (u *users) close() {
+	if u.own {
+		return
+	}
+	if f, err := u.first(); err == nil && u.made[os.Geteuid()] == nil {
+		f.Close()
+	}
+	for _, f := range u.made {
+		f.Close()
+	}
 }

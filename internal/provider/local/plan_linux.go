@@ -19,8 +19,8 @@ import (
 type planner struct {
 	spec   provider.Spec
 	ids    mapping
-	dir    string           // the allocation's folder
-	users  map[int]*os.File // id mappings from an owner on disk to the command, by owner
+	dir    string // the allocation's folder
+	users  *users
 	plan   runner.Plan
 	files  []*os.File // sources, from runner.FirstSource on
 	cow    int
@@ -63,9 +63,7 @@ func (b *planner) closeFiles() {
 
 func (b *planner) close() {
 	b.closeFiles()
-	for _, u := range b.users {
-		u.Close()
-	}
+	b.users.close()
 }
 
 func (b *planner) build(runnerPath string) error {
@@ -379,18 +377,9 @@ func (b *planner) own(tree *os.File) error {
 	if err := unix.Fstat(int(tree.Fd()), &st); err != nil {
 		return fail(err)
 	}
-	owner := int(st.Uid)
-	user := b.users[owner]
-	if user == nil {
-		group := int(st.Gid)
-		if owner == os.Geteuid() {
-			group = os.Getegid()
-		}
-		var err error
-		if user, err = idmap(b.runner, owner, group, b.ids.hostAgent); err != nil {
-			return fail(err)
-		}
-		b.users[owner] = user
+	user, err := b.users.of(int(st.Uid), int(st.Gid))
+	if err != nil {
+		return fail(err)
 	}
 	if err := unix.MountSetattr(int(tree.Fd()), "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(user.Fd())}); err != nil {
 		return fail(err)
