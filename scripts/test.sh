@@ -12,6 +12,7 @@ need node nodejs
 need npm npm
 need gcc gcc
 need bwrap bubblewrap
+need qemu-system-x86_64 qemu-system-x86
 want=$(awk '$1=="modernc.org/libc"{print $2}' "$(go list -m -f '{{.Dir}}' modernc.org/sqlite)/go.mod")
 have=$(go list -m -f '{{.Version}}' modernc.org/libc)
 [ "$want" = "$have" ] || { echo "modernc.org/libc is $have; modernc.org/sqlite needs exactly $want" >&2; exit 1; }

@@ -28,16 +28,20 @@ func hide(args []string) {
 	case "open":
 		fill(dir, size)
 	case "mapped":
-		f := fill(dir, size)
-		_, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
-		check(err)
-		f.Close()
+		for range size {
+			f := fill(dir, 1)
+			_, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+			check(err)
+			f.Close()
+		}
 	case "in-flight":
-		f := fill(dir, size)
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-		check(err)
-		check(unix.Sendmsg(pair[0], []byte{1}, unix.UnixRights(int(f.Fd())), nil, 0))
-		f.Close()
+		for range size {
+			f := fill(dir, 1)
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+			check(err)
+			check(unix.Sendmsg(pair[0], []byte{1}, unix.UnixRights(int(f.Fd())), nil, 0))
+			f.Close()
+		}
 	case "many":
 		var all []*os.File
 		for range size {

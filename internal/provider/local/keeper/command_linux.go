@@ -103,6 +103,9 @@ func environ(env map[string]string) []string {
 	return kv
 }
 
+// killedInShell is how a shell passes on that its last command was killed: 128 and SIGKILL.
+const killedInShell = 128 + int(unix.SIGKILL)
+
 // reap waits for the command's own process. The kernel reports to us: nothing inside can speak for it.
 func (k *keeper) reap(c *command, drained chan struct{}) {
 	var ws unix.WaitStatus
@@ -123,7 +126,7 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 	k.mu.Lock()
 	if c.cause != "" {
 		e.Cause = c.cause
-	} else if ws.Signaled() && ws.Signal() == unix.SIGKILL && k.outOfMemory() {
+	} else if (ws.Signaled() && ws.Signal() == unix.SIGKILL || ws.ExitStatus() == killedInShell) && k.outOfMemory() {
 		e.Cause = "memory"
 	} else if lost {
 		e.Cause, e.Message = "lost", "the sandbox's first process was ended from outside"
