@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +97,7 @@ code is the shell's.`,
 			}
 			if a.Console == nil { // commands from a pipe
 				err = a.neutral(func(w io.Writer) error {
-					return run(ctx, Terminal{In: &piped{r: a.Stdin}, Out: w, Size: func() (int, int) { return 80, 24 }})
+					return run(ctx, Terminal{In: a.Stdin, Out: w, Size: func() (int, int) { return 80, 24 }})
 				})
 			} else {
 				err = a.session(ctx, false, run)
@@ -109,32 +108,6 @@ code is the shell's.`,
 			return exit(code)
 		}),
 	}
-}
-
-// endKey is what a terminal turns into an end of input.
-const endKey = "\x04"
-
-// endAgain is how long a program may take to notice the end of its input before it is told again: the one
-// before it may have met a program that has ended meanwhile.
-const endAgain = 500 * time.Millisecond
-
-// piped are commands from a pipe for a sandbox's terminal, which has no end of its own: it is typed.
-type piped struct {
-	r    io.Reader
-	over bool
-}
-
-func (p *piped) Read(b []byte) (int, error) {
-	if p.over {
-		time.Sleep(endAgain)
-		return copy(b, endKey), nil
-	}
-	n, err := p.r.Read(b)
-	if err == nil || n > 0 {
-		return n, nil
-	}
-	p.over = true
-	return copy(b, endKey), nil
 }
 
 func (a *app) exportVerb() *cobra.Command {

@@ -21,7 +21,7 @@ type Terminal struct {
 	In      io.Reader
 	Out     io.Writer
 	Size    func() (cols, rows int)
-	Resized <-chan struct{}
+	Resized <-chan struct{} // nil: In is no keyboard, and its end is the end of what is typed
 }
 
 // The frames from a terminal to the driver: kind, length (2 bytes, big endian), payload.
@@ -292,8 +292,38 @@ func (d *driver) shellIn(ctx context.Context, f frozen, rid sallyport.ResourceID
 	}
 	ours, theirs := net.Pipe()
 	go serveOne(ctx, theirs, w)
-	if err := relay(ours, pump(t.In), t); err != nil {
+	in := t.In
+	if t.Resized == nil {
+		in = &piped{r: in}
+	}
+	if err := relay(ours, pump(in), t); err != nil {
 		return provider.Exit{}, err
 	}
 	return w.Wait(ctx)
+}
+
+// endKey is what a terminal turns into an end of input.
+const endKey = "\x04"
+
+// endAgain is how long a program may take to notice the end of its input before it is told again: the one
+// before it may have met a program that has ended meanwhile.
+const endAgain = 500 * time.Millisecond
+
+// piped are commands from a pipe for a sandbox's terminal, which has no end of its own: it is typed.
+type piped struct {
+	r    io.Reader
+	over bool
+}
+
+func (p *piped) Read(b []byte) (int, error) {
+	if p.over {
+		time.Sleep(endAgain)
+		return copy(b, endKey), nil
+	}
+	n, err := p.r.Read(b)
+	if err == nil || n > 0 {
+		return n, nil
+	}
+	p.over = true
+	return copy(b, endKey), nil
 }

@@ -119,6 +119,11 @@ func (s *Server) stream(w http.ResponseWriter, body io.Reader, credential string
 		if sendErr := send(out); sendErr != nil {
 			return sendErr
 		}
+		if err == io.EOF && s.live.Err() != nil {
+			// Closing the way to the upstream makes it end its answer, and that end may arrive before the socket
+			// is closed: it is ours, and must not look like the model's.
+			err = s.live.Err()
+		}
 		if err == io.EOF {
 			return send(watch.rest())
 		}

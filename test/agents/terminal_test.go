@@ -193,3 +193,30 @@ func TestDriverKilledInSession(t *testing.T) {
 	s.keys("echo good > a; exit\r")
 	s.shows("ACCEPTED").exits(0)
 }
+
+// TestPipedShell: commands from a pipe end with it, also where a program of theirs has read the end itself.
+func TestPipedShell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rep := w.sallyport("run", "--json", "--name", "x", "--", "sh", "-c", "echo good > a").want(0).report()
+	for _, script := range []string{`cat a\n`, `cat a`, `cat a; cat`} {
+		r := w.command("sh", "-c", `printf "$1" | timeout 60 "$0" shell "$2"`, w.program(), script, string(rep.Attempt)).want(0)
+		if !strings.Contains(r.out, "good\n") {
+			t.Errorf("%q: %q", script, r.out)
+		}
+	}
+	w.command("sh", "-c", `echo 'exit 4' | "$0" shell "$1"`, w.program(), string(rep.Attempt)).want(4)
+}
+
+// TestRetryAtTerminal: the retry of a session is one.
+func TestRetryAtTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.terminal("", "run", "-it", "--name", "x", "--", "sh")
+	s.shows("$ ").keys("echo bad > a; exit\r")
+	s.shows("REJECTED").exits(20)
+	rep := w.sallyport("show", "--json").want(0).report()
+	s = w.terminal("", "retry", string(rep.Attempt))
+	s.shows("$ ").keys("cat a; echo good > a; exit\r")
+	s.shows("\nbad\n").shows("ACCEPTED").exits(0)
+}
