@@ -19,6 +19,9 @@ type Confinement struct {
 	// Writable are absolute paths inside that may be written, each with all beneath it; none: nothing but the
 	// harmless devices.
 	Writable []string
+	// NoAttach: no process may take hold of another that it did not start itself. For checks, whose exit status
+	// counts: the candidate's code runs under the test's own user, and could else make the test say 0.
+	NoAttach bool
 }
 
 // Prepared is a Confinement made ready. It may be applied any number of times, by any thread, also at once.
@@ -34,15 +37,22 @@ func Prepare(c Confinement) (*Prepared, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	filter, err := compiledPolicy()
+	compiled := compiledPolicy
+	if c.NoAttach {
+		compiled = compiledNoAttach
+	}
+	filter, err := compiled()
 	if err != nil {
 		return nil, err
 	}
 	return &Prepared{want: c, filter: filter, abi: landlockABI()}, nil
 }
 
-// compiledPolicy: the policy is the same for every sandbox.
-var compiledPolicy = sync.OnceValues(func() ([]unix.SockFilter, error) { return compile(policy()) })
+// The two policies there are.
+var (
+	compiledPolicy   = sync.OnceValues(func() ([]unix.SockFilter, error) { return compile(policy()) })
+	compiledNoAttach = sync.OnceValues(func() ([]unix.SockFilter, error) { return compile(withoutAttach(policy())) })
+)
 
 func (c Confinement) check() error {
 	const op = "prepare confinement"

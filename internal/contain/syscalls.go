@@ -233,3 +233,18 @@ func policy() []rule {
 	add(archDenied, refused)
 	return rules
 }
+
+// withoutAttach refuses what takes hold of a process from outside: attaching a tracer, and reading, writing or
+// taking from another's memory and descriptors. A debugger still traces what it starts; a leak sanitizer, which
+// attaches to its parent, does not work.
+func withoutAttach(rules []rule) []rule {
+	for i := range rules {
+		switch rules[i].Number {
+		case unix.SYS_PTRACE:
+			rules[i].Clauses = append([]clause{{Tests: []test{{Arg: 0, Mask: ^uint32(0), Values: []uint32{unix.PTRACE_ATTACH, unix.PTRACE_SEIZE}}}, Verdict: refused}}, rules[i].Clauses...)
+		case unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD:
+			rules[i] = rule{Number: rules[i].Number, Otherwise: refused}
+		}
+	}
+	return rules
+}

@@ -174,7 +174,7 @@ func probe(p *Plan) ([]sallyport.LayerReport, error) {
 
 // Confinement is what the command's thread gives up.
 func (p *Plan) Confinement() contain.Confinement {
-	return contain.Confinement{UID: p.UID, GID: p.GID, ChangeIDs: p.ChangeIDs, Writable: p.Writable}
+	return contain.Confinement{UID: p.UID, GID: p.GID, ChangeIDs: p.ChangeIDs, Writable: p.Writable, NoAttach: p.NoAttach}
 }
 
 // dropPowers takes every capability from every thread of this process. It keeps nothing: reaping needs none.

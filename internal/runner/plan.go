@@ -63,7 +63,8 @@ type Plan struct {
 
 	UID       int  `json:"uid"` // of the command, inside
 	GID       int  `json:"gid"`
-	ChangeIDs bool `json:"change_ids"` // whether the command has ids of its own
+	NoAttach  bool `json:"no_attach,omitempty"` // contain.Confinement
+	ChangeIDs bool `json:"change_ids"`          // whether the command has ids of its own
 
 	Writable   []string `json:"writable"` // for Landlock
 	EgressPort int      `json:"egress_port"`

@@ -6,8 +6,7 @@ import (
 )
 
 // TestCheckStaysRed: a candidate that is wrong, and whose code in the check does what it can to be called
-// right. (A candidate that traces the test itself, which runs as the same user beside it, is another matter:
-// THREATS.md, 7.)
+// right, also by tracing the very test that started it.
 func TestCheckStaysRed(t *testing.T) {
 	t.Parallel()
 	for name, prog := range map[string]string{
@@ -15,6 +14,7 @@ func TestCheckStaysRed(t *testing.T) {
 		"kills everything":            "kill -9 -1; echo wrong",
 		"ends the group":              "kill -9 0; echo wrong",
 		"attacks the first process":   "./x first >/dev/null 2>&1; ./x parent 1 >/dev/null 2>&1; echo wrong",
+		"traces the test":             "./x parent $PPID; echo wrong",
 		"stops the first process":     "kill -STOP 1; kill -TERM 1; echo wrong",
 		"leaves by two forks":         "(setsid sh -c 'sleep 0.3; exit 0' &) ; echo wrong; exit 0",
 		"stays in the background":     "(setsid sh -c 'while :; do echo base; done' >/dev/null 2>&1 &); echo wrong",

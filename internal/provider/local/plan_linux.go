@@ -69,7 +69,7 @@ func (b *planner) close() {
 func (b *planner) build(runnerPath string) error {
 	s := b.spec
 	b.plan = runner.Plan{
-		Hostname: "sallyport", UID: b.ids.uid, GID: b.ids.gid, ChangeIDs: !b.ids.own,
+		Hostname: "sallyport", NoAttach: s.Purpose == sallyport.PurposeValidate || s.Purpose == sallyport.PurposeBase, UID: b.ids.uid, GID: b.ids.gid, ChangeIDs: !b.ids.own,
 		Writable:   []string{s.Workspace.Path, s.Home, "/tmp", "/dev/shm"},
 		EgressPort: s.EgressPort, ShmBytes: max(s.Limits.Memory/2, 16<<20),
 		Folders: []string{"/var/tmp", "/etc", "/root", "/opt", "/home", "/mnt", "/srv"},
