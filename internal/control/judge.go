@@ -170,7 +170,7 @@ func (d *driver) onBase(ctx context.Context, k sallyport.Check) (sallyport.Check
 	if err != nil {
 		return "", err
 	}
-	if layer != "" && (r.Status == sallyport.CheckPassed || r.Status == sallyport.CheckFailed) {
+	if layer != "" && r.Exit >= 0 /* it ended by itself: what was cut short may be torn */ {
 		if err := d.keepCacheLayer(layer); err != nil {
 			return "", err
 		}

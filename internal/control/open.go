@@ -3,10 +3,12 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/evidence"
@@ -22,6 +24,9 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		if err := os.MkdirAll(filepath.Join(cfg.State, d), 0o700); err != nil {
 			return nil, stateError(filepath.Join(cfg.State, d), err)
 		}
+	}
+	if err := checkOwn(cfg.State); err != nil {
+		return nil, err
 	}
 	c := &Control{cfg: cfg, providers: map[string]provider.Provider{}}
 	var err error
@@ -52,6 +57,19 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 
 // Close closes the journal.
 func (c *Control) Close() error { return c.journal.Close() }
+
+// checkOwn refuses a state folder that somebody else could write: keys, journal and quarantine lie in it.
+func checkOwn(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return stateError(dir, err)
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return &sallyport.Error{Op: "state folder", Code: sallyport.CodeDenied, Subject: dir, Message: fmt.Sprintf("expected a folder of your own that nobody else can write; it is uid %d's with mode %04o", st.Uid, st.Mode&0o7777),
+			Hint: "chown and chmod 700 it, or choose another with SALLYPORT_STATE"}
+	}
+	return nil
+}
 
 func stateError(path string, err error) error {
 	return &sallyport.Error{Op: "state folder", Code: sallyport.CodeUnavailable, Subject: path, Message: "cannot be used",
