@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/agent"
 	"sallyport.dev/sallyport/internal/journal"
 )
 
@@ -17,6 +18,8 @@ import (
 type Observer struct {
 	Stage  func(at journal.Attempt)
 	Output func(p []byte) // the agent's: redacted, not neutralised
+	// Raw: Output gets every byte; else a preset's event lines are turned into what a person follows.
+	Raw    bool
 	Check  func(r sallyport.CheckResult)
 	Notice func(line string)
 	Next   func(at journal.Attempt) // an automatic retry begins
@@ -181,14 +184,34 @@ type follower struct {
 	notices int
 	log     *os.File
 	offset  int64
+	out     io.Writer // to on.Output
 }
+
+// outputFunc is on.Output as a writer.
+type outputFunc func(p []byte)
+
+func (f outputFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 func (f *follower) begin(id sallyport.AttemptID) {
 	f.close()
 	*f = follower{c: f.c, on: f.on, id: id}
+	if f.on.Output == nil {
+		return
+	}
+	f.out = outputFunc(f.on.Output)
+	at, err := f.c.journal.Attempt(context.Background(), id)
+	if err != nil || f.on.Raw {
+		return
+	}
+	if m, err := f.c.manifest(at.Report.Manifest); err == nil && !m.Terminal {
+		f.out = agent.Readable(m.Agent.Name, f.out)
+	}
 }
 
 func (f *follower) close() {
+	if last, ok := f.out.(interface{ Flush() error }); ok {
+		_ = last.Flush()
+	}
 	if f.log != nil {
 		f.log.Close()
 		f.log = nil
@@ -201,23 +224,38 @@ func (f *follower) show(at journal.Attempt) {
 			f.on.Notice(at.Report.Notices[f.notices])
 		}
 	}
-	begins := at.Report.State == sallyport.AttemptRunning
-	if !begins {
-		f.copy() // all of it, before a line says that the next stage began
-	}
-	if at.Report.State != f.state {
-		f.state = at.Report.State
-		if f.on.Stage != nil {
-			f.on.Stage(at)
-		}
-	}
-	if begins {
+	// What belongs to the stage that ends comes before the line that says the next one began.
+	switch at.Report.State {
+	case sallyport.AttemptRunning:
+		f.stage(at)
 		f.copy()
+	case sallyport.AttemptValidating:
+		f.copy()
+		f.stage(at)
+		f.check(at)
+	default:
+		f.copy()
+		f.check(at)
+		f.stage(at)
 	}
-	if f.on.Check != nil {
-		for ; f.checks < len(at.Report.Checks); f.checks++ {
-			f.on.Check(at.Report.Checks[f.checks])
-		}
+}
+
+func (f *follower) stage(at journal.Attempt) {
+	if at.Report.State == f.state {
+		return
+	}
+	f.state = at.Report.State
+	if f.on.Stage != nil {
+		f.on.Stage(at)
+	}
+}
+
+func (f *follower) check(at journal.Attempt) {
+	if f.on.Check == nil {
+		return
+	}
+	for ; f.checks < len(at.Report.Checks); f.checks++ {
+		f.on.Check(at.Report.Checks[f.checks])
 	}
 }
 
@@ -240,7 +278,7 @@ func (f *follower) copy() {
 		n, err := f.log.ReadAt(buf, f.offset)
 		if n > 0 {
 			f.offset += int64(n)
-			f.on.Output(buf[:n])
+			_, _ = f.out.Write(buf[:n])
 		}
 		if err != nil || n == 0 {
 			return
@@ -255,7 +293,7 @@ func (c *Control) Logs(ctx context.Context, id string, follow bool, w io.Writer)
 		return err
 	}
 	if follow && !at.Report.State.Ended() {
-		_, err := c.Follow(ctx, at.Report.Attempt, Observer{Output: func(p []byte) { _, _ = w.Write(p) }})
+		_, err := c.Follow(ctx, at.Report.Attempt, Observer{Raw: true, Output: func(p []byte) { _, _ = w.Write(p) }})
 		return err
 	}
 	f, err := os.Open(filepath.Join(c.attemptFolder(at.Report.Attempt), LogAgent+".log"))
