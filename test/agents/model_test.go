@@ -1,8 +1,10 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -54,6 +56,12 @@ type scripted struct {
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
+		// Arrived means all of it: a model thinks about a whole request.
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<20))
+		if err != nil {
+			return // whoever asked is gone, and will ask again
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		select {
 		case s.arrived <- struct{}{}:
 		default:
