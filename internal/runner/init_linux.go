@@ -103,6 +103,11 @@ func failed(code sallyport.Code, err error) Ready {
 func readPlan() (*Plan, error) {
 	f := os.NewFile(fdPlan, "plan")
 	defer f.Close()
+	return ReadPlan(f)
+}
+
+// ReadPlan reads what MemoryFile wrote; f stays the caller's and may be read again.
+func ReadPlan(f *os.File) (*Plan, error) {
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<20))
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)

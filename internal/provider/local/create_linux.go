@@ -211,7 +211,11 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
 	b.plan.NoOverlay = p.cfg.NoOverlay
-	setup := keeper.Setup{Spec: spec, Plan: b.plan, Collector: again.plan, Salvage: salvage}
+	kept, err := b.kept()
+	if err != nil {
+		return err
+	}
+	setup := keeper.Setup{Spec: spec, Confinement: b.plan.Confinement(), Sources: b.plan.Sources, CollectorSources: again.plan.Sources, Kept: kept, Salvage: salvage}
 	group, err := p.group(spec)
 	if err != nil {
 		return err
@@ -232,7 +236,17 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 	if err := recorded(); err != nil {
 		return err
 	}
-	return p.launch(ctx, dir, setup, ids, group.files, sources)
+	plan, err := runner.MemoryFile(b.plan)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	collector, err := runner.MemoryFile(again.plan)
+	if err != nil {
+		return err
+	}
+	defer collector.Close()
+	return p.launch(ctx, dir, setup, ids, append([]*os.File{plan, collector}, group.files...), sources)
 }
 
 func environment(env map[string]string) []string {
@@ -243,8 +257,9 @@ func environment(env map[string]string) []string {
 	return kv
 }
 
-// launch starts the keeper with its descriptors and waits for its word.
-func (p *Provider) launch(ctx context.Context, dir string, setup keeper.Setup, ids mapping, group, sources []*os.File) error {
+// launch starts the keeper with its descriptors and waits for its word. plans are the two plans and the cgroup's
+// descriptors.
+func (p *Provider) launch(ctx context.Context, dir string, setup keeper.Setup, ids mapping, plans, sources []*os.File) error {
 	// What a shell left open in us must not live on in a keeper.
 	if err := contain.SealDescriptors(); err != nil {
 		return err
@@ -295,7 +310,7 @@ func (p *Provider) launch(ctx context.Context, dir string, setup keeper.Setup, i
 	}
 	defer r.Close()
 	extra := []*os.File{memory, folder, wireSocket, egressSocket, w, runnerFile}
-	extra = append(append(extra, group...), sources...)
+	extra = append(append(extra, plans...), sources...)
 	extra = append(extra, keeperFile)
 	// By descriptor: the keeper's uid may not walk to where root has installed its programs.
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", 2+len(extra)))

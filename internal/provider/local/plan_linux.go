@@ -386,3 +386,19 @@ func (b *planner) own(tree *os.File) error {
 	}
 	return nil
 }
+
+// kept are the folders of cache layers that outlive the sandbox.
+func (b *planner) kept() ([]runner.Source, error) {
+	var list []runner.Source
+	for _, c := range b.spec.Caches {
+		if c.Keep == "" {
+			continue
+		}
+		i := slices.IndexFunc(b.plan.Overlays, func(o runner.Overlay) bool { return o.Upper.Path == c.Keep })
+		if i < 0 {
+			return nil, &sallyport.Error{Op: "create", Code: sallyport.CodeInvalid, Subject: c.Keep, Message: "expected a writable mount at " + c.Path + " to keep the writes of"}
+		}
+		list = append(list, b.plan.Overlays[i].Upper)
+	}
+	return list, nil
+}

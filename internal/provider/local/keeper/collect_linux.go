@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/runner"
 )
 
@@ -104,8 +105,11 @@ const collectPatience = 15 * time.Minute
 // runCollector starts the runner on a root that shows less of the host, with the command's powers gone and the workspace still.
 func (k *keeper) runCollector(result *os.File) error {
 	defer result.Close()
-	plan := k.setup.Collector
-	plan.Collect = collectPlan(k.setup)
+	plan, err := runner.ReadPlan(k.collector)
+	if err != nil {
+		return err
+	}
+	plan.Collect = collectPlan(k.setup.Spec.Workspace, plan)
 	plan.EgressPort = 0
 	// Only the tree and its git folder: what else was mounted below the workspace is not collected, and its
 	// mount points may have been moved by the command.
@@ -119,8 +123,13 @@ func (k *keeper) runCollector(result *os.File) error {
 	// The lowest layer is the base itself; its ignore rules count.
 	base := plan.Collect.Lowers[len(plan.Collect.Lowers)-1]
 	plan.Binds = append(slices.Clone(plan.Binds), runner.Bind{Source: base, Target: runner.BaseFolder})
+	memory, err := runner.MemoryFile(plan)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
 	s, err := k.onMain(func() (*sandbox, error) {
-		s, _, _, err := k.newSandbox(plan, k.again, result)
+		s, _, _, err := k.newSandbox(memory, k.again, result)
 		return s, err
 	})
 	if err != nil {
@@ -144,10 +153,9 @@ func (k *keeper) runCollector(result *os.File) error {
 }
 
 // collectPlan finds the workspace's overlay among the plan's.
-func collectPlan(s Setup) *runner.CollectPlan {
-	ws := s.Spec.Workspace
+func collectPlan(ws provider.Workspace, plan *runner.Plan) *runner.CollectPlan {
 	c := &runner.CollectPlan{Workspace: ws.Path, Base: ws.Base}
-	for _, o := range s.Collector.Overlays {
+	for _, o := range plan.Overlays {
 		switch o.Target {
 		case ws.Path:
 			c.Upper, c.Lowers = o.Upper, o.Lowers

@@ -37,7 +37,10 @@ const (
 	FDEgress = 6 // listening socket on which the egress listener is handed out
 	FDReady  = 7 // one Ready out
 	FDRunner = 8 // the runner's executable
-	FDFirst  = 9
+	// Plans are handed through to the runner as they are: reading them here would cost every start.
+	FDPlan      = 9  // the command's sandbox
+	FDCollector = 10 // the collector's; empty where nothing will be collected
+	FDFirst     = 11
 )
 
 // Names in the allocation's folder.
@@ -55,11 +58,14 @@ const (
 // Setup is what a keeper is told.
 type Setup struct {
 	Spec provider.Spec `json:"spec"`
-	Plan runner.Plan   `json:"plan"`
-	// Collector is the plan of the sandbox that collects, where Spec.Workspace.Collect asks for one.
-	Collector runner.Plan `json:"collector"`
-	Cgroup    CgroupSetup `json:"cgroup"`
-	Salvage   bool        `json:"salvage"` // the command will not be started: only its result is served
+	// Confinement and Sources repeat what the keeper needs of the command's plan, CollectorSources of the
+	// collector's; Kept are the folders of cache layers that outlive the sandbox.
+	Confinement      contain.Confinement `json:"confinement"`
+	Sources          int                 `json:"sources"`
+	CollectorSources int                 `json:"collector_sources"`
+	Kept             []runner.Source     `json:"kept"`
+	Cgroup           CgroupSetup         `json:"cgroup"`
+	Salvage          bool                `json:"salvage"` // the command will not be started: only its result is served
 	// Layers are the containment lines that only the outside can state.
 	Layers []sallyport.LayerReport `json:"layers"`
 }
@@ -86,18 +92,21 @@ type Ready struct {
 }
 
 type keeper struct {
-	setup    Setup
-	dir      *os.Root
-	runner   *os.File   // the runner's executable
-	sources  []*os.File // of the command's sandbox
-	again    []*os.File // the same, for the collector's
-	kept     []*os.File // folders outside of the allocation's that the sandbox writes to: kept cache layers
-	cgroup   cgroup.Entry
-	oom      *os.File // nil: nobody counts
-	prepared *contain.Prepared
-	spool    *spool
-	copied   []string    // targets that are plain copies, for want of overlays
-	main     chan func() // work for the main thread, whose end would end every sandbox
+	setup   Setup
+	dir     *os.Root
+	runner  *os.File // the runner's executable
+	plan    *os.File
+	sources []*os.File // of the command's sandbox
+
+	collector *os.File   // its plan
+	again     []*os.File // the same, for the collector's
+	kept      []*os.File // folders outside of the allocation's that the sandbox writes to: kept cache layers
+	cgroup    cgroup.Entry
+	oom       *os.File // nil: nobody counts
+	prepared  *contain.Prepared
+	spool     *spool
+	copied    []string    // targets that are plain copies, for want of overlays
+	main      chan func() // work for the main thread, whose end would end every sandbox
 
 	mu      sync.Mutex
 	sandbox *sandbox // nil once it is gone

@@ -58,7 +58,8 @@ func tell(w *os.File, err error) {
 }
 
 func start() (*keeper, error) {
-	k := &keeper{ended: make(chan struct{}), main: make(chan func()), runner: os.NewFile(FDRunner, "runner")}
+	k := &keeper{ended: make(chan struct{}), main: make(chan func()), runner: os.NewFile(FDRunner, "runner"),
+		plan: os.NewFile(FDPlan, "plan"), collector: os.NewFile(FDCollector, "collector's plan")}
 	f := os.NewFile(FDSetup, "setup")
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<20))
 	f.Close()
@@ -83,7 +84,7 @@ func start() (*keeper, error) {
 	if err := k.adoptDescriptors(); err != nil {
 		return nil, err
 	}
-	if k.prepared, err = contain.Prepare(k.setup.Plan.Confinement()); err != nil {
+	if k.prepared, err = contain.Prepare(k.setup.Confinement); err != nil {
 		return nil, err
 	}
 	wireSocket, err := listener(FDWire)
@@ -101,7 +102,7 @@ func start() (*keeper, error) {
 		if err := k.openKept(); err != nil {
 			return nil, err
 		}
-		s, r, egress, err := k.newSandbox(k.setup.Plan, k.sources, nil)
+		s, r, egress, err := k.newSandbox(k.plan, k.sources, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -222,11 +223,11 @@ func (k *keeper) adoptDescriptors() error {
 	if err := k.takeCgroup(group); err != nil {
 		return err
 	}
-	for range k.setup.Plan.Sources {
+	for range k.setup.Sources {
 		k.sources = append(k.sources, take("source"))
 	}
 	if k.setup.Spec.Workspace.Collect {
-		for range k.setup.Collector.Sources {
+		for range k.setup.CollectorSources {
 			k.again = append(k.again, take("source"))
 		}
 	}

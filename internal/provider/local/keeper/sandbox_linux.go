@@ -27,35 +27,32 @@ type sandbox struct {
 	gone    chan struct{} // closed when PID 1, and so every process of its namespace, is dead
 }
 
-// newSandbox starts the runner on plan and waits for its report. result, if any, receives the change stream.
+// newSandbox starts the runner on plan (a runner.Plan as JSON in anonymous memory) and waits for its report.
+// result, if any, receives the change stream.
 // The caller must be on the process's main thread: the kernel ends PID 1 when that thread ends.
-func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.File) (*sandbox, runner.Ready, *os.File, error) {
+func (k *keeper) newSandbox(plan *os.File, sources []*os.File, result *os.File) (*sandbox, runner.Ready, *os.File, error) {
 	fail := func(err error) (*sandbox, runner.Ready, *os.File, error) {
 		return nil, runner.Ready{}, nil, err
 	}
-	memory, err := runner.MemoryFile(plan)
-	if err != nil {
-		return fail(err)
-	}
-	defer memory.Close()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fail(err)
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
 	defer theirs.Close()
-	if result == nil {
+	collects := result != nil
+	if !collects {
 		if result, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
 			return fail(err)
 		}
 		defer result.Close()
 	}
 	pidfd := -1
-	files := append(append([]*os.File{memory, theirs, result}, sources...), k.runner)
+	files := append(append([]*os.File{plan, theirs, result}, sources...), k.runner)
 	// The descriptor's number in the child, where it is the last one.
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", 2+len(files)))
 	cmd.Args = []string{runner.Name, string(k.setup.Spec.Allocation)}
-	cmd.Env = runnerEnv(plan)
+	cmd.Env = runnerEnv(collects)
 	cmd.Dir = "/"
 	cmd.ExtraFiles = files
 	cmd.Stderr = os.Stderr
@@ -78,7 +75,7 @@ func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.Fil
 	}()
 	// The command is born in the group by itself; PID 1 only reaps, and moving a process waits for every
 	// processor. The collector works on what the command left, so it is held as well.
-	if plan.Collect != nil {
+	if collects {
 		// Already dead: nothing is left to hold; its report, or the lack of one, says why.
 		if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil && !errors.Is(err, unix.ESRCH) {
 			s.kill()
@@ -99,8 +96,8 @@ func (k *keeper) newSandbox(plan runner.Plan, sources []*os.File, result *os.Fil
 // runnerEnv keeps the Go runtime of a runner small: it does one thing after the other and then sleeps. Each
 // thread less is one less to take the powers from, and one less page of stack in every sandbox. A collector's
 // work grows with the change, so it is left to collect its garbage.
-func runnerEnv(plan runner.Plan) []string {
-	if plan.Collect != nil {
+func runnerEnv(collects bool) []string {
+	if collects {
 		return []string{}
 	}
 	return []string{"GOMAXPROCS=1", "GOGC=off"}

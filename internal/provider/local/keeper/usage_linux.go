@@ -3,7 +3,6 @@ package keeper
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -39,23 +38,16 @@ func (k *keeper) diskUsed(limit int64) int64 {
 
 // openKept opens the folders of cache layers that outlive the sandbox: what is written there counts as well.
 func (k *keeper) openKept() error {
-	for _, c := range k.setup.Spec.Caches {
-		if c.Keep == "" {
-			continue
-		}
-		i := slices.IndexFunc(k.setup.Plan.Overlays, func(o runner.Overlay) bool { return o.Upper.Path == c.Keep })
-		if i < 0 {
-			return fmt.Errorf("no mount keeps %s", c.Keep)
-		}
-		at, path := unix.AT_FDCWD, c.Keep
-		if fd := k.setup.Plan.Overlays[i].Upper.FD; fd > 0 {
-			at, path = int(k.sources[fd-runner.FirstSource].Fd()), "."
+	for _, s := range k.setup.Kept {
+		at, path := unix.AT_FDCWD, s.Path
+		if s.FD > 0 {
+			at, path = int(k.sources[s.FD-runner.FirstSource].Fd()), "."
 		}
 		fd, err := unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("open %s: %w", c.Keep, err)
+			return fmt.Errorf("open %s: %w", s.Path, err)
 		}
-		k.kept = append(k.kept, os.NewFile(uintptr(fd), c.Keep))
+		k.kept = append(k.kept, os.NewFile(uintptr(fd), s.Path))
 	}
 	return nil
 }
