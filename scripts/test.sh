@@ -22,7 +22,9 @@ unformatted=$(gofmt -l .)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-go test -v -timeout 20m ./... >"$log" 2>&1 || status=$?
+# The fake provider enforces nothing by nature, so what its suite skips says nothing about this machine.
+go test ./internal/provider/fake || status=$?
+go test -v -timeout 20m $(go list ./... | grep -v '/internal/provider/fake$') >"$log" 2>&1 || status=$?
 grep -E '^(ok|FAIL|---|panic:|\?)|^\s+--- (FAIL|SKIP)' "$log" | grep -vE '^--- PASS|no test files' || true
 if [ "$status" != 0 ]; then
 	echo "--- output of what failed" >&2
