@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -55,29 +56,28 @@ func clean(t *testing.T, name, text string) {
 // as harmless.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.file("flood.sh", flood)
-	w.git("add", "-A")
-	w.git("commit", "-q", "-m", "flood")
+	w := newWorld(t, os.Getuid())
+	w.File("flood.sh", flood)
+	w.Commit("flood")
 	began := time.Now()
-	r := w.sallyport("run", "--name", "x", "--", "bash", "flood.sh").want(0)
+	r := w.Sallyport("run", "--name", "x", "--", "bash", "flood.sh").Want(0)
 	took := time.Since(began)
-	screenful(t, "run", r.err+r.out)
+	screenful(t, "run", r.Err+r.Out)
 	if took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	for _, word := range []string{"begin-attacks", "end-attacks", "sallyport logs"} {
-		if !strings.Contains(r.err, word) {
+		if !strings.Contains(r.Err, word) {
 			t.Errorf("the screen does not show %q", word)
 		}
 	}
-	rep := w.sallyport("show", "--json").want(0).report()
+	rep := w.Sallyport("show", "--json").Want(0).Report()
 	if rep.State != sallyport.AttemptAccepted || rep.Agent.Output < 100_000_000 || rep.Agent.Dropped != 0 {
 		t.Errorf("%s, %d bytes of output, %d dropped", rep.State, rep.Agent.Output, rep.Agent.Dropped)
 	}
-	logs := w.sallyport("logs", string(rep.Attempt)).want(0).out
+	logs := w.Sallyport("logs", string(rep.Attempt)).Want(0).Out
 	if len(logs) < 100_000_000 || !strings.HasSuffix(logs, "the last line\n") {
-		t.Errorf("logs has %d bytes and ends with %q", len(logs), tail(logs, 80))
+		t.Errorf("logs has %d bytes and ends with %q", len(logs), logs[max(0, len(logs)-80):])
 	}
 	head, _, _ := strings.Cut(logs, "end-attacks")
 	clean(t, "logs", head)
@@ -106,13 +106,13 @@ func screenful(t *testing.T, name, text string) {
 // TestOutputLimit: what is over the limit is dropped and counted, and the agent goes on.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	r := w.sallyport("run", "--json", "--name", "x", "--output", "1MiB", "--", "bash", "-c", "yes 'flood of a line' | head -c 20000000; echo good > a").want(0)
-	rep := r.report()
+	w := newWorld(t, os.Getuid())
+	r := w.Sallyport("run", "--json", "--name", "x", "--output", "1MiB", "--", "bash", "-c", "yes 'flood of a line' | head -c 20000000; echo good > a").Want(0)
+	rep := r.Report()
 	if rep.Agent.Output+rep.Agent.Dropped < 20_000_000 || rep.Agent.Dropped < 18_000_000 {
 		t.Errorf("%d bytes kept, %d dropped", rep.Agent.Output, rep.Agent.Dropped)
 	}
-	if n := len(w.sallyport("logs", string(rep.Attempt)).want(0).out); n > 2<<20 {
+	if n := len(w.Sallyport("logs", string(rep.Attempt)).Want(0).Out); n > 2<<20 {
 		t.Errorf("logs has %d bytes", n)
 	}
 }
@@ -120,17 +120,16 @@ func TestOutputLimit(t *testing.T) {
 // TestAttacksOnTerminal: without -it the person's terminal gets text and our own colours, nothing else.
 func TestAttacksOnTerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.file("attacks.sh", attacks+"echo good > a\n")
-	w.git("add", "-A")
-	w.git("commit", "-q", "-m", "attacks")
-	s := w.terminal("", "run", "--name", "x", "--", "bash", "attacks.sh")
-	s.shows("end-attacks").shows("git merge")
-	s.exits(0)
-	raw := strings.ReplaceAll(s.bytes(), "\r\n", "\n")
+	w := newWorld(t, os.Getuid())
+	w.File("attacks.sh", attacks+"echo good > a\n")
+	w.Commit("attacks")
+	s := w.Terminal("", "run", "--name", "x", "--", "bash", "attacks.sh")
+	s.Shows("end-attacks").Shows("git merge")
+	s.Exits(0)
+	raw := strings.ReplaceAll(s.Bytes(), "\r\n", "\n")
 	at := strings.LastIndex(raw[:strings.LastIndex(raw, "ACCEPTED")], "\n") // our page has colours
 	screenful(t, "the terminal", raw[:at]+sgr.ReplaceAllString(raw[at:], ""))
-	s = w.terminal("", "logs")
-	s.shows("end-attacks").exits(0)
-	clean(t, "logs on a terminal", strings.ReplaceAll(s.bytes(), "\r\n", "\n"))
+	s = w.Terminal("", "logs")
+	s.Shows("end-attacks").Exits(0)
+	clean(t, "logs on a terminal", strings.ReplaceAll(s.Bytes(), "\r\n", "\n"))
 }

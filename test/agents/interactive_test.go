@@ -2,7 +2,6 @@ package agents
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,46 +17,33 @@ func TestInteractiveAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := serveModel(t, model.Script{Commands: []string{"echo good > ../a"}})
-			w := newWorld(t)
-			w.useAgent(name, m)
-			w.must(os.Mkdir(filepath.Join(w.repo, "sub"), 0o755))
-			w.file("sub/b", "b\n")
-			w.git("add", "-A")
-			w.git("commit", "-q", "-m", "sub")
+			w := newWorld(t, os.Getuid())
+			useAgent(w, name, m)
+			w.File("sub/b", "b\n")
+			w.Commit("sub")
 			for i, how := range []struct{ name, dir, task string }{{"given", "sub", "Make a good."}, {"typed", "sub", ""}} {
 				args := []string{"run", "-it", "--agent", name, "--name", how.name}
 				if how.task != "" {
 					args = append(args, "-m", how.task)
 				}
-				s := w.terminal(how.dir, args...)
+				s := w.Terminal(how.dir, args...)
 				if how.task == "" {
-					s.shows("/repo/sub")
+					s.Shows("/repo/sub")
 					time.Sleep(time.Second) // it draws before it listens
-					s.typed("Please")
+					s.Type("Please")
 				}
-				s.shows("SCRIPTED-DONE")
+				s.Shows("SCRIPTED-DONE")
 				time.Sleep(time.Second)
-				s.typed(leave)
-				s.shows("ACCEPTED").exits(0)
-				if got := w.git("show", "sallyport/"+how.name+":a"); got != "good" {
+				s.Type(leave)
+				s.Shows("ACCEPTED").Exits(0)
+				if got := w.Git("show", "sallyport/"+how.name+":a"); got != "good" {
 					t.Errorf("run %d: the branch has %q", i, got)
 				}
 			}
 			m.right(t, 4)
-			if held := w.holding(w.state, credential); len(held) > 0 {
+			if held := w.Holding(w.State, credential); len(held) > 0 {
 				t.Errorf("the credential is in %q", held)
 			}
 		})
 	}
-}
-
-// typed types a line as a person does: agents take what comes at once for a paste.
-func (t *terminal) typed(line string) {
-	t.t.Helper()
-	for _, c := range line {
-		t.keys(string(c))
-		time.Sleep(40 * time.Millisecond)
-	}
-	time.Sleep(500 * time.Millisecond)
-	t.keys("\r")
 }

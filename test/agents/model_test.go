@@ -17,6 +17,7 @@ import (
 
 	"sallyport.dev/sallyport/internal/agent"
 	"sallyport.dev/sallyport/internal/agent/agenttest"
+	"sallyport.dev/sallyport/test/world"
 	"sallyport.dev/sallyport/tools/scripted/model"
 )
 
@@ -103,28 +104,38 @@ func (s *scripted) right(t *testing.T, atLeast int) {
 }
 
 // useAgent installs the agent for the world's user and tells its trusted side where the model is.
-func (w *world) useAgent(name string, m *scripted) {
-	w.t.Helper()
-	w.path = w.installed()
+func useAgent(w *world.World, name string, m *scripted) {
+	w.T.Helper()
 	a := apis[name]
-	w.env = append(w.env, a.keyEnv+"="+credential, a.urlEnv+"="+m.server.URL+a.urlPath)
+	w.Env = append(w.Env, path(w), a.keyEnv+"="+credential, a.urlEnv+"="+m.server.URL+a.urlPath)
 }
+
+// newWorld has the small repository.
+func newWorld(t *testing.T, uid int) *world.World {
+	t.Helper()
+	w := world.As(t, uid)
+	w.Small()
+	return w
+}
+
+// path is a PATH with the agents on it.
+func path(w *world.World) string { return "PATH=" + installed(w) + ":" + os.Getenv("PATH") }
 
 // installed is the folder of the agents' programs as this user has them: root straight from the npm folder,
 // everybody else below a prefix of their own, as npm install -g lays it.
-func (w *world) installed() string {
-	w.t.Helper()
-	bin := agenttest.Install(w.t)
-	if w.uid == os.Getuid() {
+func installed(w *world.World) string {
+	w.T.Helper()
+	bin := agenttest.Install(w.T)
+	if w.UID == os.Getuid() {
 		return bin
 	}
-	prefix := filepath.Join(w.home, ".npm-global")
-	w.must(linkTree(filepath.Dir(bin), filepath.Join(prefix, "lib", "node_modules")))
-	w.must(os.MkdirAll(filepath.Join(prefix, "bin"), 0o755))
+	prefix := filepath.Join(w.Home, ".npm-global")
+	w.Must(linkTree(filepath.Dir(bin), filepath.Join(prefix, "lib", "node_modules")))
+	w.Must(os.MkdirAll(filepath.Join(prefix, "bin"), 0o755))
 	for _, name := range []string{"claude", "codex"} {
 		target, err := os.Readlink(filepath.Join(bin, name))
-		w.must(err)
-		w.must(os.Symlink(filepath.Join("../lib/node_modules/.bin", target), filepath.Join(prefix, "bin", name)))
+		w.Must(err)
+		w.Must(os.Symlink(filepath.Join("../lib/node_modules/.bin", target), filepath.Join(prefix, "bin", name)))
 	}
 	return filepath.Join(prefix, "bin")
 }

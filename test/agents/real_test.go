@@ -4,12 +4,12 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/agent"
+	"sallyport.dev/sallyport/test/world"
 	"sallyport.dev/sallyport/tools/scripted/model"
 )
 
@@ -19,32 +19,32 @@ func TestRealAgents(t *testing.T) {
 	for _, who := range []struct {
 		name string
 		uid  int
-	}{{"as the tests' user", os.Getuid()}, {"as an ordinary user", ordinary}} {
+	}{{"as the tests' user", os.Getuid()}, {"as an ordinary user", world.Ordinary}} {
 		for _, name := range agent.Names() {
 			t.Run(name+" "+who.name, func(t *testing.T) {
 				t.Parallel()
 				port, reached := stranger(t)
 				m := serveModel(t, model.Script{Commands: []string{hostile(apis[name], port)}})
-				w := worldOf(t, who.uid)
-				w.useAgent(name, m)
-				rep := w.sallyport("run", "--agent", name, "--name", "x", "-m", "Make a good.", "--json").want(0).report()
-				if rep.State != sallyport.AttemptAccepted || w.git("show", rep.Branch+":a") != "good" {
+				w := newWorld(t, who.uid)
+				useAgent(w, name, m)
+				rep := w.Sallyport("run", "--agent", name, "--name", "x", "-m", "Make a good.", "--json").Want(0).Report()
+				if rep.State != sallyport.AttemptAccepted || w.Git("show", rep.Branch+":a") != "good" {
 					t.Fatalf("%s %+v, branch %q", rep.State, rep.Reason, rep.Branch)
 				}
-				checkFacts(t, w.git("show", rep.Branch+":facts.txt"))
+				checkFacts(t, w.Git("show", rep.Branch+":facts.txt"))
 				m.right(t, 2)
 				if n := reached.Load(); n != 0 {
 					t.Errorf("a service of the host was reached %d times", n)
 				}
 				checkCounters(t, rep.Notices)
 				// In the clear or as an agent's own JSON may spell it: the one thing that must not be kept.
-				if held := w.holding(w.state, credential, credential[3:]); len(held) > 0 {
+				if held := w.Holding(w.State, credential, credential[3:]); len(held) > 0 {
 					t.Errorf("the credential is in %q", held)
 				}
-				if held := w.holding(w.state, "sallyport-placeholder-"); len(held) == 0 {
+				if held := w.Holding(w.State, "sallyport-placeholder-"); len(held) == 0 {
 					t.Error("the search finds nothing: not even the placeholder is in the state folder")
 				}
-				if out := w.sallyport("logs", string(rep.Attempt)).want(0).says(closing); strings.Contains(out.out, credential) {
+				if out := w.Sallyport("logs", string(rep.Attempt)).Want(0).Says(closing); strings.Contains(out.Out, credential) {
 					t.Error("the credential is in the log")
 				}
 			})
@@ -92,17 +92,17 @@ func TestRetryWithFeedback(t *testing.T) {
 				Commands:      []string{"echo bad > a"},
 				AfterFeedback: []string{`f=${SALLYPORT_FEEDBACK:-/run/sallyport/files/feedback.md}; grep -q 'looking at a' "$f" && grep -qx bad a && echo good > a`},
 			})
-			w := newWorld(t)
-			w.useAgent(name, m)
-			rep := w.sallyport("run", "--agent", name, "--name", "x", "-m", "Make a good.", "--attempts", "2", "--json").want(0).report()
-			if rep.State != sallyport.AttemptAccepted || rep.Number != 2 || rep.Previous == "" || w.git("show", rep.Branch+":a") != "good" {
+			w := newWorld(t, os.Getuid())
+			useAgent(w, name, m)
+			rep := w.Sallyport("run", "--agent", name, "--name", "x", "-m", "Make a good.", "--attempts", "2", "--json").Want(0).Report()
+			if rep.State != sallyport.AttemptAccepted || rep.Number != 2 || rep.Previous == "" || w.Git("show", rep.Branch+":a") != "good" {
 				t.Errorf("%s, attempt %d after %q: %+v", rep.State, rep.Number, rep.Previous, rep.Reason)
 			}
-			if first := w.sallyport("show", string(rep.Previous), "--json").want(0).report(); first.State != sallyport.AttemptRejected {
+			if first := w.Sallyport("show", string(rep.Previous), "--json").Want(0).Report(); first.State != sallyport.AttemptRejected {
 				t.Errorf("the first try: %s", first.State)
 			}
 			m.right(t, 4)
-			if held := w.holding(w.state, credential); len(held) > 0 {
+			if held := w.Holding(w.State, credential); len(held) > 0 {
 				t.Errorf("the credential is in %q", held)
 			}
 		})
@@ -112,21 +112,21 @@ func TestRetryWithFeedback(t *testing.T) {
 // TestNoCredential: without the variable, or with a value that cannot be one, nothing is made.
 func TestNoCredential(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.path = w.installed()
+	w := newWorld(t, os.Getuid())
+	agents := path(w)
 	for _, name := range agent.Names() {
 		for _, value := range []string{"", "sk-short"} {
-			w.env = []string{apis[name].keyEnv + "=" + value}
-			r := w.sallyport("run", "--agent", name, "-m", "Make a good.", "--json").want(40).says(apis[name].keyEnv)
-			if rep := r.report(); rep.Attempt != "" || !strings.Contains(rep.Reason.Message, apis[name].keyEnv) || rep.Reason.Hint == "" {
+			w.Env = []string{agents, apis[name].keyEnv + "=" + value}
+			r := w.Sallyport("run", "--agent", name, "-m", "Make a good.", "--json").Want(40).Says(apis[name].keyEnv)
+			if rep := r.Report(); rep.Attempt != "" || !strings.Contains(rep.Reason.Message, apis[name].keyEnv) || rep.Reason.Hint == "" {
 				t.Errorf("%s: %+v", name, rep.Reason)
 			}
-			if value != "" && strings.Contains(r.out+r.err, value) {
+			if value != "" && strings.Contains(r.Out+r.Err, value) {
 				t.Errorf("%s: the value is shown", name)
 			}
 		}
 	}
-	if out := w.sallyport("ps", "-a").want(0).out; strings.Contains(out, "x ") || len(w.leftovers()) > 0 {
+	if out := w.Sallyport("ps", "-a").Want(0).Out; strings.Contains(out, "x ") || len(w.Leftovers()) > 0 {
 		t.Errorf("something was made: %s", out)
 	}
 }
@@ -134,16 +134,16 @@ func TestNoCredential(t *testing.T) {
 // TestNotInstalled: an agent that is not there is named, with the folders that were looked in.
 func TestNotInstalled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	empty := w.dir + "/empty"
-	w.must(os.Mkdir(empty, 0o755))
+	w := newWorld(t, os.Getuid())
+	empty := w.Dir + "/empty"
+	w.Must(os.Mkdir(empty, 0o755))
 	for name, program := range map[string]string{"claude-code": "claude", "codex": "codex"} {
-		w.env = []string{apis[name].keyEnv + "=" + credential, "PATH=" + empty + ":/usr/bin:/bin"}
-		r := w.sallyport("run", "--agent", name, "-m", "Make a good.", "--json")
-		if r.code != 2 && r.code != 40 {
-			r.want(2)
+		w.Env = []string{apis[name].keyEnv + "=" + credential, "PATH=" + empty + ":/usr/bin:/bin"}
+		r := w.Sallyport("run", "--agent", name, "-m", "Make a good.", "--json")
+		if r.Code != 2 && r.Code != 40 {
+			r.Want(2)
 		}
-		r.says(program+": is not on PATH", empty, "/usr/bin", "hint: install "+program)
+		r.Says(program+": is not on PATH", empty, "/usr/bin", "hint: install "+program)
 	}
 }
 
@@ -156,50 +156,36 @@ func TestDriverKilledWhileModelThinks(t *testing.T) {
 			m := holdModel(t, model.Script{Commands: []string{"echo good > a"}})
 			think := sync.OnceFunc(func() { close(m.hold) })
 			defer think()
-			w := newWorld(t)
-			w.useAgent(name, m)
-			id := strings.TrimSpace(w.sallyport("run", "-d", "--agent", name, "--name", "x", "-m", "Make a good.").want(0).out)
+			w := newWorld(t, os.Getuid())
+			useAgent(w, name, m)
+			id := strings.TrimSpace(w.Sallyport("run", "-d", "--agent", name, "--name", "x", "-m", "Make a good.").Want(0).Out)
 			select {
 			case <-m.arrived:
 			case <-time.After(time.Minute):
 				t.Fatal("the agent did not call the model")
 			}
-			w.killDriver(id)
+			w.Kill(w.Driver())
 			think()
-			rep := w.sallyport("wait", id, "--json").want(0).report()
-			if rep.State != sallyport.AttemptAccepted || string(rep.Attempt) != id || rep.Number != 1 || w.git("show", rep.Branch+":a") != "good" {
+			rep := w.Sallyport("wait", id, "--json").Want(0).Report()
+			if rep.State != sallyport.AttemptAccepted || string(rep.Attempt) != id || rep.Number != 1 || w.Git("show", rep.Branch+":a") != "good" {
 				t.Errorf("%s %+v", rep.State, rep.Reason)
 			}
 			m.right(t, 2)
-			if held := w.holding(w.state, credential); len(held) > 0 {
+			if held := w.Holding(w.State, credential); len(held) > 0 {
 				t.Errorf("the credential is in %q", held)
 			}
-			w.sallyport("fsck").want(0)
+			w.Sallyport("fsck").Want(0)
 		})
 	}
-}
-
-// killDriver ends the process that drives an Attempt, without a chance to clean up.
-func (w *world) killDriver(id string) {
-	w.t.Helper()
-	for _, p := range w.processes("SALLYPORT_STATE=" + w.state) {
-		pid, argv, _ := strings.Cut(p, " ")
-		if strings.Contains(argv, " drive "+id) {
-			w.must(syscall.Kill(number(w.t, pid), syscall.SIGKILL))
-			return
-		}
-	}
-	w.t.Fatalf("no driver of %s runs", id)
 }
 
 // TestNowhereToStart: a folder that the base does not have is refused with a sentence.
 func TestNowhereToStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.must(os.Mkdir(w.repo+"/empty", 0o755))
-	w.must(os.Lchown(w.repo+"/empty", w.uid, w.uid))
-	r := w.command("sh", "-c", `cd empty && exec "$0" run --json -- true`, w.program()).want(2).says("empty", "not in the base")
-	if rep := r.report(); rep.Attempt != "" || rep.Reason.Hint == "" {
+	w := newWorld(t, os.Getuid())
+	w.Folder("empty")
+	r := w.Command("", "sh", "-c", `cd empty && exec "$0" run --json -- true`, w.Program()).Want(2).Says("empty", "not in the base")
+	if rep := r.Report(); rep.Attempt != "" || rep.Reason.Hint == "" {
 		t.Errorf("%q, %+v", rep.Attempt, rep.Reason)
 	}
 }

@@ -9,23 +9,26 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sallyport.dev/sallyport/test/world"
 )
 
 // TestReach: from inside nothing beyond the sandbox can be seen, written, traced or connected to.
 func TestReach(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
-		beyond := strings.Join([]string{w.state, filepath.Join(w.dir, "canary"), "/root/.ssh", "/etc/shadow", "/run/docker.sock", "/sys/fs/cgroup", "/proc/1/root/etc"}, " ")
-		w.must(os.WriteFile(filepath.Join(w.dir, "canary"), nil, 0o666))
-		r := w.agent("for a in first 'reach " + beyond + "' 'marks .' 'fileflags flags'; do ./x $a || echo WON ended early: $a; done; grep -qE '^Cap(Prm|Eff|Bnd|Amb|Inh):.*[1-9a-f]' /proc/self/status && echo WON a capability; rm -f flags; rm -r marked; true").ended(20)
-		log := w.log(r, "agent")
+	world.Each(t, func(t *testing.T, w *world.World) {
+		target(w)
+		beyond := strings.Join([]string{w.State, filepath.Join(w.Dir, "canary"), "/root/.ssh", "/etc/shadow", "/run/docker.sock", "/sys/fs/cgroup", "/proc/1/root/etc"}, " ")
+		w.Must(os.WriteFile(filepath.Join(w.Dir, "canary"), nil, 0o666))
+		r := attack(w, "for a in first 'reach "+beyond+"' 'marks .' 'fileflags flags'; do ./x $a || echo WON ended early: $a; done; grep -qE '^Cap(Prm|Eff|Bnd|Amb|Inh):.*[1-9a-f]' /proc/self/status && echo WON a capability; rm -f flags; rm -r marked; true").Want(20)
+		log := w.Log(r.Report().Attempt, "agent")
 		if strings.Count(log, "done\n") != 4 {
 			t.Errorf("not every attempt was made:\n%s", log)
 		}
 		for line := range strings.Lines(log) {
 			// One id for all: the limits of a process of one's own uid are anybody's to set. It can end the
 			// sandbox with that, and nothing else.
-			if strings.HasPrefix(line, "WON") && !(w.uid != 0 && line == "WON limited the first process\n") {
+			if strings.HasPrefix(line, "WON") && !(w.UID != 0 && line == "WON limited the first process\n") {
 				t.Error(line)
 			}
 		}
@@ -49,13 +52,14 @@ git config log.showSignature true; git config core.hooksPath /tmp/g
 // TestNothingOfTheAgentRunsWhileItsResultIsRead: the collector reads a git folder that the agent wrote.
 func TestNothingOfTheAgentRunsWhileItsResultIsRead(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
-		w.agent(collectorAttack).ended(0)
-		if got := w.git("diff", "--name-status", "main", "sallyport/attack"); got != "A\tnew" {
+	world.Each(t, func(t *testing.T, w *world.World) {
+		target(w)
+		attack(w, collectorAttack).Want(0)
+		if got := w.Git("diff", "--name-status", "main", "sallyport/attack"); got != "A\tnew" {
 			t.Errorf("the change is %q", got)
 		}
 		// It is read all the same.
-		if got := w.git("log", "-1", "--format=%B", "sallyport/attack"); !strings.Contains(got, "> first words\n") || !strings.Contains(got, "> signed words\n") {
+		if got := w.Git("log", "-1", "--format=%B", "sallyport/attack"); !strings.Contains(got, "> first words\n") || !strings.Contains(got, "> signed words\n") {
 			t.Errorf("the agent's own words are not in %q", got)
 		}
 	})
@@ -90,15 +94,16 @@ func TestCollection(t *testing.T) {
 		{"overlay marks", "./x marks .", 0, "1 fifo", "A\tmarked/file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				r := w.agent(c.script).ended(c.code, c.words)
+			world.Each(t, func(t *testing.T, w *world.World) {
+				target(w)
+				r := attack(w, c.script).Want(c.code).Says(c.words)
 				if c.code == 0 {
-					if got := w.git("diff", "--no-renames", "--name-status", "main", "sallyport/attack"); got != c.diff {
+					if got := w.Git("diff", "--no-renames", "--name-status", "main", "sallyport/attack"); got != c.diff {
 						t.Errorf("the change is %q, want %q", got, c.diff)
 					}
 				}
-				if strings.ContainsAny(r.err, "\x1b\u202e") {
-					t.Errorf("raw bytes for a person: %q", r.err)
+				if strings.ContainsAny(r.Err, "\x1b\u202e") {
+					t.Errorf("raw bytes for a person: %q", r.Err)
 				}
 			})
 		})
@@ -122,14 +127,15 @@ func TestTooMuch(t *testing.T) {
 		{"memory in files", "time: 40s, memory: 128MiB", "head -c 400000000 /dev/zero > /dev/shm/x; head -c 400000000 /dev/zero | tail > /dev/null; exit 9", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				if c.root && w.uid != 0 {
+			world.Each(t, func(t *testing.T, w *world.World) {
+				target(w)
+				if c.root && w.UID != 0 {
 					return // not held without a cgroup (THREATS.md, 7)
 				}
-				w.policy("sh t.sh", c.limits)
-				r := w.agent(c.script).ended(30, c.words)
-				if strings.Contains(r.out, `"exit": 0`) {
-					t.Errorf("%s", r.out)
+				base(w, "sh t.sh", c.limits)
+				r := attack(w, c.script).Want(30).Says(c.words)
+				if strings.Contains(r.Out, `"exit": 0`) {
+					t.Errorf("%s", r.Out)
 				}
 			})
 		})
@@ -139,10 +145,10 @@ func TestTooMuch(t *testing.T) {
 // TestDepthCanBeRemoved: a tree deeper than there are descriptors.
 func TestDepthCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
-		w.files = 700
-		w.agent("./x deep /tmp/d 3000; chmod 000 /tmp/d; sleep 1").ended(30)
-		// Nothing may be left: newWorld's close looks.
+	world.Each(t, func(t *testing.T, w *world.World) {
+		target(w)
+		// Nothing may be left: the world looks at its end.
+		w.Command("", "sh", "-c", `ulimit -n 700 && exec "$0" run --json --name attack -m x -- sh -c "./x deep /tmp/d 3000; chmod 000 /tmp/d; sleep 1"`, w.Program()).Want(30)
 	})
 }
 
@@ -152,15 +158,15 @@ func TestStrangersLookAlike(t *testing.T) {
 		t.Skip("missing capability: only root can act as two users")
 	}
 	t.Parallel()
-	w := newWorld(t, ordinary)
-	done := make(chan result, 1)
+	w := target(world.As(t, world.Ordinary))
+	done := make(chan world.Result, 1)
 	go func() {
-		done <- w.agent("echo new > new; until [ -e /tmp/never ]; do sleep 0.1; [ $((i+=1)) -gt 40 ] && break; done; true")
+		done <- attack(w, "echo new > new; until [ -e /tmp/never ]; do sleep 0.1; [ $((i+=1)) -gt 40 ] && break; done; true")
 	}()
 	var id string
 	for range 200 {
 		time.Sleep(20 * time.Millisecond)
-		if l, err := filepath.Glob(filepath.Join(w.state, "local/allocations/alc_*/started.json")); err == nil && len(l) > 0 {
+		if l, err := filepath.Glob(filepath.Join(w.State, "local/allocations/alc_*/started.json")); err == nil && len(l) > 0 {
 			id = filepath.Base(filepath.Dir(l[0]))
 			break
 		}
@@ -168,17 +174,17 @@ func TestStrangersLookAlike(t *testing.T) {
 	fake := exec.Command("/bin/sh")
 	fake.Args = []string{"sallyport-keeper", id, "fac_x"}
 	dir := t.TempDir()
-	w.must(os.Chmod(filepath.Dir(dir), 0o755))
-	w.must(os.Chmod(dir, 0o755))
-	w.must(os.WriteFile(filepath.Join(dir, id), []byte("while :; do sleep 1; done\n"), 0o644))
+	w.Must(os.Chmod(filepath.Dir(dir), 0o755))
+	w.Must(os.Chmod(dir, 0o755))
+	w.Must(os.WriteFile(filepath.Join(dir, id), []byte("while :; do sleep 1; done\n"), 0o644))
 	fake.Dir, fake.SysProcAttr = dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
 	if id == "" {
 		t.Fatal("no sandbox was seen")
 	}
-	w.must(fake.Start())
+	w.Must(fake.Start())
 	defer func() { _ = fake.Process.Kill(); _ = fake.Wait() }()
 	r := <-done
-	r.ended(0)
+	r.Want(0)
 	if err := fake.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the look-alike did not last: %v", err)
 	}
@@ -187,23 +193,24 @@ func TestStrangersLookAlike(t *testing.T) {
 // TestStateIsPrivate: whatever the umask, nobody else reads or writes what Sallyport keeps.
 func TestStateIsPrivate(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	world.Each(t, func(t *testing.T, w *world.World) {
+		target(w)
 		for _, mask := range []string{"000", "077"} {
 			script := fmt.Sprintf(`umask %s; exec "$0" run --json --name m%s -m x -- /bin/sh -c 'echo %s > new'`, mask, mask, mask)
-			w.command("sh", "-c", script, filepath.Join(programs, "sallyport")).ended(0)
+			w.Command("", "sh", "-c", script, w.Program()).Want(0)
 		}
-		fi, err := os.Stat(w.state)
-		w.must(err)
+		fi, err := os.Stat(w.State)
+		w.Must(err)
 		if fi.Mode().Perm() != 0o700 {
 			t.Errorf("the state folder has mode %v", fi.Mode())
 		}
 		for _, f := range []string{"journal.db", "factory.json"} {
-			if fi, err := os.Stat(filepath.Join(w.state, f)); err != nil || fi.Mode().Perm()&0o077 != 0 {
+			if fi, err := os.Stat(filepath.Join(w.State, f)); err != nil || fi.Mode().Perm()&0o077 != 0 {
 				t.Errorf("%s: %v, %v", f, fi.Mode(), err)
 			}
 		}
-		keys, err := os.Stat(filepath.Join(w.state, "keys"))
-		w.must(err)
+		keys, err := os.Stat(filepath.Join(w.State, "keys"))
+		w.Must(err)
 		if keys.Mode().Perm() != 0o700 {
 			t.Errorf("keys: %v", keys.Mode())
 		}

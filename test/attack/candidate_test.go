@@ -3,6 +3,8 @@ package attack
 import (
 	"strings"
 	"testing"
+
+	"sallyport.dev/sallyport/test/world"
 )
 
 // TestCheckStaysRed: a candidate that is wrong, and whose code in the check does what it can to be called
@@ -32,17 +34,18 @@ func TestCheckStaysRed(t *testing.T) {
 		"exits as if it were the end": "exit 0",
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				w.policy("sh t.sh", "time: 40s, memory: 1GiB")
-				r := w.agent("cat > prog <<'P'\n#!/bin/sh\n" + prog + "\nP\n")
-				if r.code != 20 && r.code != 10 {
-					t.Fatalf("exit %d\n%s\n%s", r.code, r.out, r.err)
+			world.Each(t, func(t *testing.T, w *world.World) {
+				target(w)
+				base(w, "sh t.sh", "time: 40s, memory: 1GiB")
+				r := attack(w, "cat > prog <<'P'\n#!/bin/sh\n"+prog+"\nP\n")
+				if r.Code != 20 && r.Code != 10 {
+					t.Fatalf("exit %d\n%s\n%s", r.Code, r.Out, r.Err)
 				}
-				rep := r.report()
+				rep := r.Report()
 				if len(rep.Checks) != 1 || rep.Checks[0].Status == "passed" || rep.Checks[0].BaseStatus != "passed" {
 					t.Errorf("%+v", rep.Checks)
 				}
-				if out := w.git("branch", "--list", "sallyport/*"); out != "" {
+				if out := w.Git("branch", "--list", "sallyport/*"); out != "" {
 					t.Errorf("published: %s", out)
 				}
 			})
@@ -62,11 +65,12 @@ echo new > new
 // TestNothingIsLeftForTheCheck: the check fails if it finds anything that the agent left outside of the tree.
 func TestNothingIsLeftForTheCheck(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
-		w.file("look.sh", "#!/bin/sh\nfind / -xdev \\( -name left -o -name sitecustomize.py -o -name .bash_env \\) -not -path '/usr/*' -not -path '/proc/*' 2>/dev/null\nfor d in $HOME /tmp /dev/shm; do find $d -path $PWD -prune -o -type f -newer look.sh -print; done\n[ ! -e .git/info/attributes ] || echo attributes; git config --list | grep -e fsmonitor -e pager -e filter\necho end\n", 0o755)
-		w.policy("sh look.sh", "time: 40s")
-		r := w.agent(leave).ended(0)
-		log := w.log(r, "check-test-validate")
+	world.Each(t, func(t *testing.T, w *world.World) {
+		target(w)
+		w.File("look.sh", "#!/bin/sh\nfind / -xdev \\( -name left -o -name sitecustomize.py -o -name .bash_env \\) -not -path '/usr/*' -not -path '/proc/*' 2>/dev/null\nfor d in $HOME /tmp /dev/shm; do find $d -path $PWD -prune -o -type f -newer look.sh -print; done\n[ ! -e .git/info/attributes ] || echo attributes; git config --list | grep -e fsmonitor -e pager -e filter\necho end\n")
+		base(w, "sh look.sh", "time: 40s")
+		r := attack(w, leave).Want(0)
+		log := w.Log(r.Report().Attempt, "check-test-validate")
 		if strings.TrimSpace(log) != "end" {
 			t.Errorf("the check found:\n%s", log)
 		}
@@ -76,11 +80,12 @@ func TestNothingIsLeftForTheCheck(t *testing.T) {
 // TestProgramsAreNotTheCandidates: folders of the repository on the person's PATH.
 func TestProgramsAreNotTheCandidates(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
-		w.env = append(w.env, "PATH=.:"+w.repo+"/bin:"+w.repo+"/node_modules/.bin:/usr/local/bin:/usr/bin:/bin", "ENV="+w.repo+"/evil", "BASH_ENV="+w.repo+"/evil", "PERL5LIB="+w.repo, "PYTHONPATH="+w.repo)
-		r := w.agent(`mkdir -p bin node_modules/.bin; for d in bin node_modules/.bin .; do for n in sh env grep; do printf '#!/bin/sh\nexit 0\n' > $d/$n; chmod +x $d/$n; done; done; echo 'exit 0' > evil; printf '#!/bin/sh\necho wrong\n' > prog`)
-		if r.code != 20 && r.code != 10 {
-			t.Errorf("exit %d\n%s", r.code, r.err)
+	world.Each(t, func(t *testing.T, w *world.World) {
+		target(w)
+		w.Env = append(w.Env, "PATH=.:"+w.Repo+"/bin:"+w.Repo+"/node_modules/.bin:/usr/local/bin:/usr/bin:/bin", "ENV="+w.Repo+"/evil", "BASH_ENV="+w.Repo+"/evil", "PERL5LIB="+w.Repo, "PYTHONPATH="+w.Repo)
+		r := attack(w, `mkdir -p bin node_modules/.bin; for d in bin node_modules/.bin .; do for n in sh env grep; do printf '#!/bin/sh\nexit 0\n' > $d/$n; chmod +x $d/$n; done; done; echo 'exit 0' > evil; printf '#!/bin/sh\necho wrong\n' > prog`)
+		if r.Code != 20 && r.Code != 10 {
+			t.Errorf("exit %d\n%s", r.Code, r.Err)
 		}
 	})
 }

@@ -9,60 +9,55 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // recoveries are the commands each of which must pick up what a crash left.
-var recoveries = map[string]func(w *world, id sallyport.AttemptID){
-	"reconcile": func(w *world, _ sallyport.AttemptID) { w.must(0, "reconcile") },
-	"ps":        func(w *world, _ sallyport.AttemptID) { w.must(0, "ps") },
-	"attach":    func(w *world, id sallyport.AttemptID) { w.must(0, "attach", string(id)) },
-	"wait":      func(w *world, id sallyport.AttemptID) { w.must(0, "wait", string(id)) },
+var recoveries = map[string]func(w *world.World, id sallyport.AttemptID){
+	"reconcile": func(w *world.World, _ sallyport.AttemptID) { w.Sallyport("reconcile").Want(0) },
+	"ps":        func(w *world.World, _ sallyport.AttemptID) { w.Sallyport("ps").Want(0) },
+	"attach":    func(w *world.World, id sallyport.AttemptID) { w.Sallyport("attach", string(id)).Want(0) },
+	"wait":      func(w *world.World, id sallyport.AttemptID) { w.Sallyport("wait", string(id)).Want(0) },
 	// The same WorkOrder again: refused while it is live, and it is picked up; where it had just been
 	// finished, the second run finds the branch as its own and ends for itself.
-	"run": func(w *world, _ sallyport.AttemptID) { w.sallyport("run", "--name", "other", "--", "true") },
+	"run": func(w *world.World, _ sallyport.AttemptID) { w.Sallyport("run", "--name", "other", "--", "true") },
 }
 
 var recoveryOrder = []string{"reconcile", "ps", "wait", "run", "attach"}
 
-// recover brings id to its end by the n-th of the recoveries, and by nothing else.
-func (w *world) recover(n int, id sallyport.AttemptID) {
-	w.t.Helper()
+// pickUp brings id to its end by the n-th of the recoveries, and by nothing else.
+func pickUp(w *world.World, n int, id sallyport.AttemptID) {
+	w.T.Helper()
 	name := recoveryOrder[n%len(recoveryOrder)]
-	w.t.Logf("driver killed after event %d; recovery by %s", w.last(), name)
-	if w.count(lifecycle.PublicationIntended, "", id) > w.count(lifecycle.PublicationDone, "", id) && (name == "ps" || name == "run") {
+	w.T.Logf("driver killed after event %d; recovery by %s", w.Last(), name)
+	if w.Count(lifecycle.PublicationIntended, "", id) > w.Count(lifecycle.PublicationDone, "", id) && (name == "ps" || name == "run") {
 		name = "reconcile" // nothing lives any more; what is left is one ref
 	}
 	recoveries[name](w, id)
-	w.awaitEnd(id)
+	awaitEnd(w, id)
 }
 
 // killDriver starts the agent and kills its driver when now says so; now is asked again and again from the
 // driver's first moment. It reports whether there was still a driver to kill.
-func (w *world) killDriver(now func(began time.Time) bool) (sallyport.AttemptID, bool) {
-	w.t.Helper()
-	run := w.command("run", "-d", "--name", w.name, "-m", "make it right", "--", "sh", "-c", agent)
+func killDriver(w *world.World, now func(began time.Time) bool) (sallyport.AttemptID, bool) {
+	w.T.Helper()
+	run := w.Verb("run", "-d", "--name", "job", "-m", "make it right", "--", "sh", "-c", agent)
 	run.Stderr = os.Stderr
 	if err := run.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	pid := 0
-	w.await("the driver", func() bool { pid = w.driver(); return pid != 0 })
+	w.Await("the driver", func() bool { pid = w.Driver(); return pid != 0 })
 	began := time.Now()
-	for !now(began) && !dead(pid) {
+	for !now(began) && !world.Dead(pid) {
 		time.Sleep(200 * time.Microsecond)
 	}
-	alive := !dead(pid)
-	w.kill(pid)
+	alive := !world.Dead(pid)
+	w.Kill(pid)
 	if err := run.Wait(); err != nil {
-		w.t.Fatalf("run -d: %v", err)
+		w.T.Fatalf("run -d: %v", err)
 	}
-	for _, e := range w.events() {
-		if e.Type == lifecycle.AttemptCreated {
-			return e.Attempt, alive
-		}
-	}
-	w.t.Fatalf("no attempt\n%s", w.story())
-	return "", false
+	return w.Created(), alive
 }
 
 // points is how many moments of a driver's life are tried; SALLYPORT_CRASH_POINTS makes the grid finer.
@@ -80,26 +75,26 @@ func points(t *testing.T, usual int) int {
 // TestDriverIsKilledAtAnyTime sweeps over a driver's life in time.
 func TestDriverIsKilledAtAnyTime(t *testing.T) {
 	var life time.Duration
-	w := newWorld(t).cold()
-	id, alive := w.killDriver(func(began time.Time) bool { life = time.Since(began); return false })
+	w := coldWorld(t, right)
+	id, alive := killDriver(w, func(began time.Time) bool { life = time.Since(began); return false })
 	if alive {
 		t.Fatal("the driver did not end by itself")
 	}
-	w.accepted(id)
+	accepted(w, id)
 	t.Logf("a driver's life is %v", life)
 	n := points(t, 20)
 	for i := range n {
 		after := life * time.Duration(i) / time.Duration(n)
 		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			if i%2 == 0 {
-				w.cold()
+			w := coldWorld(t, right)
+			if i%2 == 1 {
+				w.Warm()
 			}
-			id, alive := w.killDriver(func(began time.Time) bool { return time.Since(began) >= after })
+			id, alive := killDriver(w, func(began time.Time) bool { return time.Since(began) >= after })
 			t.Logf("after %v, alive %v", after, alive)
-			w.recover(i, id)
-			w.accepted(id)
+			pickUp(w, i, id)
+			accepted(w, id)
 		})
 	}
 }
@@ -107,19 +102,19 @@ func TestDriverIsKilledAtAnyTime(t *testing.T) {
 // TestDriverIsKilledAfterEachEvent takes each durable step as a point, on either side of which lies an effect.
 func TestDriverIsKilledAfterEachEvent(t *testing.T) {
 	w := newWorld(t)
-	id := w.start(agent)
-	w.awaitEnd(id)
-	last := w.last()
+	id := start(w, agent)
+	awaitEnd(w, id)
+	last := w.Last()
 	if last < 20 {
-		t.Fatalf("only %d events\n%s", last, w.story())
+		t.Fatalf("only %d events\n%s", last, w.Story())
 	}
 	for n := int64(1); n <= last; n++ {
 		t.Run(fmt.Sprintf("%02d", n), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			id, _ := w.killDriver(func(time.Time) bool { return w.last() >= n })
-			w.recover(int(n), id)
-			w.accepted(id)
+			id, _ := killDriver(w, func(time.Time) bool { return w.Last() >= n })
+			pickUp(w, int(n), id)
+			accepted(w, id)
 		})
 	}
 }
@@ -129,23 +124,23 @@ func TestDriverIsKilledAfterEachEvent(t *testing.T) {
 func TestEveryDriverIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id, _ := w.killDriver(func(time.Time) bool { return w.last() >= 2 })
+	id, _ := killDriver(w, func(time.Time) bool { return w.Last() >= 2 })
 	for n := 1; ; n++ {
 		if n > 100 {
-			t.Fatalf("no end\n%s", w.story())
+			t.Fatalf("no end\n%s", w.Story())
 		}
-		w.must(0, "reconcile")
-		pid := w.driver()
+		w.Sallyport("reconcile").Want(0)
+		pid := w.Driver()
 		if pid == 0 {
 			break
 		}
-		for at := w.last(); w.last() < at+int64(n) && !dead(pid); {
+		for at := w.Last(); w.Last() < at+int64(n) && !world.Dead(pid); {
 			time.Sleep(200 * time.Microsecond)
 		}
-		w.kill(pid)
+		w.Kill(pid)
 	}
-	w.awaitEnd(id)
-	w.accepted(id)
+	awaitEnd(w, id)
+	accepted(w, id)
 }
 
 // TestSubmitterIsKilledAtAnyTime: the command line is killed while it submits. Either there is no Attempt, or
@@ -156,7 +151,7 @@ func TestSubmitterIsKilledAtAnyTime(t *testing.T) {
 		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			run := w.command("run", "-d", "--name", w.name, "-m", "make it right", "--", "sh", "-c", agent)
+			run := w.Verb("run", "-d", "--name", "job", "-m", "make it right", "--", "sh", "-c", agent)
 			if err := run.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -169,20 +164,17 @@ func TestSubmitterIsKilledAtAnyTime(t *testing.T) {
 				<-ended
 			case <-ended:
 			}
-			w.must(0, "reconcile")
-			list, err := w.list()
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.Sallyport("reconcile").Want(0)
+			list := w.List()
 			if len(list) == 0 {
-				w.tidy()
-				id := w.start(agent)
-				w.awaitEnd(id)
-				w.accepted(id)
+				tidy(w)
+				id := start(w, agent)
+				awaitEnd(w, id)
+				accepted(w, id)
 				return
 			}
-			w.awaitEnd(list[0].Attempt)
-			w.accepted(list[0].Attempt)
+			awaitEnd(w, list[0].Attempt)
+			accepted(w, list[0].Attempt)
 		})
 	}
 }

@@ -3,31 +3,28 @@ package crash_test
 import (
 	"bytes"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // follow starts `run` in the foreground, without a terminal, and returns once its Attempt has got to event.
-func (w *world) follow(script string, event lifecycle.Type, text string) (*exec.Cmd, *bytes.Buffer, sallyport.AttemptID) {
-	w.t.Helper()
-	run := w.command("run", "--name", w.name, "-m", "make it right", "--", "sh", "-c", script)
+func follow(w *world.World, script string, event lifecycle.Type, text string) (*exec.Cmd, *bytes.Buffer, sallyport.AttemptID) {
+	w.T.Helper()
+	run := w.Verb("run", "--name", "job", "-m", "make it right", "--", "sh", "-c", script)
 	var said bytes.Buffer
 	run.Stdout, run.Stderr = &said, &said
 	if err := run.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.awaitEvent(event, text)
-	for _, e := range w.events() {
-		if e.Type == lifecycle.AttemptCreated {
-			return run, &said, e.Attempt
-		}
-	}
-	w.t.Fatalf("no attempt\n%s", w.story())
-	return nil, nil, ""
+	w.AwaitEvent(event, text)
+	return run, &said, w.Created()
 }
 
 // gated is an agent that works until the journal has a notice of its start, and a moment longer.
@@ -39,17 +36,17 @@ func TestFollowerIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			run, _, id := w.follow(gated, lifecycle.AllocationRunning, "")
-			driver := w.driver()
+			run, _, id := follow(w, gated, lifecycle.AllocationRunning, "")
+			driver := w.Driver()
 			if err := run.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
 			_ = run.Wait()
-			w.awaitEnd(id)
-			if n := w.count(lifecycle.LeaseAcquired, "", id); n != 1 || driver == 0 {
-				t.Errorf("%d drivers, want the first one (%d) to go on\n%s", n, driver, w.story())
+			awaitEnd(w, id)
+			if n := w.Count(lifecycle.LeaseAcquired, "", id); n != 1 || driver == 0 {
+				t.Errorf("%d drivers, want the first one (%d) to go on\n%s", n, driver, w.Story())
 			}
-			w.accepted(id)
+			accepted(w, id)
 		})
 	}
 }
@@ -64,22 +61,22 @@ func TestInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			run, said, id := w.follow(continued, lifecycle.AllocationRunning, "")
-			w.half(id)
+			run, said, id := follow(w, continued, lifecycle.AllocationRunning, "")
+			half(w, id)
 			if err := run.Process.Signal(c.sig); err != nil {
 				t.Fatal(err)
 			}
-			if code := exitCode(run.Wait()); code != c.code {
+			if code := w.WaitFor(run); code != c.code {
 				t.Errorf("exit %d, want %d\n%s", code, c.code, said)
 			}
 			if !strings.Contains(said.String(), "-d") {
 				t.Errorf("it does not name -d:\n%s", said)
 			}
-			w.cancelledWell(id, true)
-			if r := w.sallyport("retry", string(id)); r.code != 0 || w.git("show", "sallyport/job:ran") != "ran" {
-				t.Errorf("the retry did not go on from there: exit %d\n%s%s", r.code, r.out, r.err)
+			cancelledWell(w, id, true)
+			if r := w.Sallyport("retry", string(id)); r.Code != 0 || w.Git("show", "sallyport/job:ran") != "ran" {
+				t.Errorf("the retry did not go on from there: exit %d\n%s%s", r.Code, r.Out, r.Err)
 			}
-			w.tidy()
+			tidy(w)
 		})
 	}
 }
@@ -88,42 +85,83 @@ func TestInterrupt(t *testing.T) {
 func TestSecondInterruptDoesNotWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	run, said, id := w.follow(slow, lifecycle.AllocationRunning, "")
-	w.half(id)
-	driver := w.driver()
+	run, said, id := follow(w, slow, lifecycle.AllocationRunning, "")
+	half(w, id)
+	driver := w.Driver()
 	if err := syscall.Kill(driver, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	if err := run.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	w.awaitEvent(lifecycle.CancelRequested, "")
+	w.AwaitEvent(lifecycle.CancelRequested, "")
 	if err := run.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if code := exitCode(run.Wait()); code != 130 {
+	if code := w.WaitFor(run); code != 130 {
 		t.Errorf("exit %d, want 130\n%s", code, said)
 	}
 	if err := syscall.Kill(driver, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	w.awaitEnd(id)
-	w.cancelledWell(id, true)
+	awaitEnd(w, id)
+	cancelledWell(w, id, true)
 }
 
-func (w *world) cancelledWell(id sallyport.AttemptID, collected bool) {
-	w.t.Helper()
-	rep, code := w.wait(id)
+func cancelledWell(w *world.World, id sallyport.AttemptID, collected bool) {
+	w.T.Helper()
+	rep, code := w.Wait(id)
 	if code != 130 || rep.State != sallyport.AttemptCancelled || rep.Reason.Message == "" {
-		w.t.Fatalf("exit %d, %s: %+v\n%s", code, rep.State, rep.Reason, w.story())
+		w.T.Fatalf("exit %d, %s: %+v\n%s", code, rep.State, rep.Reason, w.Story())
 	}
 	if collected && len(rep.Changes) != 2 {
-		w.t.Errorf("collected %+v\n%s", rep.Changes, w.story())
+		w.T.Errorf("collected %+v\n%s", rep.Changes, w.Story())
 	}
-	if refs := w.git("for-each-ref", "refs/heads/sallyport/"); refs != "" {
-		w.t.Errorf("a cancelled attempt made a branch: %s", refs)
+	if refs := w.Git("for-each-ref", "refs/heads/sallyport/"); refs != "" {
+		w.T.Errorf("a cancelled attempt made a branch: %s", refs)
 	}
-	w.tidy()
+	tidy(w)
+}
+
+// TestCancelDuringCollection: nobody waits for a result that does not come, and nothing of it is kept.
+func TestCancelDuringCollection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := start(w, bulky)
+	stopCollector(w, id)
+	began := time.Now()
+	w.Sallyport("cancel", string(id)).Want(0)
+	awaitEnd(w, id)
+	if took := time.Since(began); took > 40*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if n := w.Count(lifecycle.AttemptBundle, "", id); n != 0 {
+		t.Errorf("%d bundles of a collection that was cut short", n)
+	}
+	if n := w.Count(lifecycle.AttemptNotice, "was not collected", id); n != 1 {
+		t.Errorf("the loss is noted %d times, want 1\n%s", n, w.Story())
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.State, "quarantine", "*")); len(left) > 0 {
+		t.Errorf("left in quarantine: %v", left)
+	}
+	cancelledWell(w, id, false)
+}
+
+// stopCollector stops the collector, once there is one, before its result is in quarantine.
+func stopCollector(w *world.World, id sallyport.AttemptID) {
+	w.T.Helper()
+	w.AwaitEvent(lifecycle.AttemptStage, `"collecting"`)
+	pid := 0
+	w.Await("the collector", func() bool {
+		_, _, pid = w.Sandbox(sallyport.PurposeExecute)
+		return pid != 0 || w.Count(lifecycle.AttemptBundle, "", id) > 0
+	})
+	if pid != 0 {
+		w.Must(syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	if w.Count(lifecycle.AttemptBundle, "", id) > 0 {
+		w.T.Fatalf("it was over before it could be stopped\n%s", w.Story())
+	}
 }
 
 // TestCancelAtEachStage, by a living driver and by the one that replaces a dead one.
@@ -143,30 +181,30 @@ func TestCancelAtEachStage(t *testing.T) {
 		for _, driver := range []string{"alive", "dead"} {
 			t.Run(name+" "+driver, func(t *testing.T) {
 				t.Parallel()
-				check, script := "grep -q right value\n", slow
+				check, script := right, slow
 				if p.stops == "check" {
 					check, script = "grep -q wrong value || while true; do sleep 0.05; done\n", `echo ran >> ran; echo right > value`
 				}
-				w := newWorldWith(t, "sh test.sh", check)
-				run := w.command("run", "-d", "--name", w.name, "-m", "make it right", "--", "sh", "-c", script)
+				w := newWorldWith(t, check)
+				run := w.Verb("run", "-d", "--name", "job", "-m", "make it right", "--", "sh", "-c", script)
 				if err := run.Start(); err != nil {
 					t.Fatal(err)
 				}
-				w.awaitEvent(p.event, p.text)
+				w.AwaitEvent(p.event, p.text)
 				if driver == "dead" {
 					if p.event == lifecycle.AttemptCreated {
 						_ = run.Process.Kill() // before it has started one, perhaps
 					}
 					_ = run.Wait()
-					if pid := w.driver(); pid != 0 {
-						w.kill(pid)
+					if pid := w.Driver(); pid != 0 {
+						w.Kill(pid)
 					}
 				}
-				id := w.events()[0].Attempt
-				w.must(0, "cancel", string(id), "--why", "wrong branch")
+				id := w.Events()[0].Attempt
+				w.Sallyport("cancel", string(id), "--why", "wrong branch").Want(0)
 				_ = run.Wait()
-				w.awaitEnd(id)
-				w.cancelledWell(id, false)
+				awaitEnd(w, id)
+				cancelledWell(w, id, false)
 			})
 		}
 	}

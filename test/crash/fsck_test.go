@@ -1,7 +1,6 @@
 package crash_test
 
 import (
-	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,19 +11,18 @@ import (
 func TestFsckFindsTampering(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.start(agent)
-	w.awaitEnd(first)
-	w.forget()
-	old := w.saved()
-	w.name = "second"
-	second := w.start(agent)
-	w.awaitEnd(second)
-	rep, _ := w.wait(second)
-	w.forget()
-	whole := w.saved()
+	first := start(w, agent)
+	awaitEnd(w, first)
+	w.Forget()
+	old := saved(w)
+	second := w.Start("second", agent)
+	awaitEnd(w, second)
+	rep, _ := w.Wait(second)
+	w.Forget()
+	whole := saved(w)
 	sql := func(statements ...string) func(*testing.T) {
 		return func(t *testing.T) {
-			db := w.writable()
+			db := w.Writable()
 			defer db.Close()
 			for _, s := range statements {
 				if _, err := db.Exec(s); err != nil {
@@ -35,7 +33,7 @@ func TestFsckFindsTampering(t *testing.T) {
 	}
 	file := func(pattern string, change func([]byte) []byte) func(*testing.T) {
 		return func(t *testing.T) {
-			found, err := filepath.Glob(filepath.Join(w.state, pattern))
+			found, err := filepath.Glob(filepath.Join(w.State, pattern))
 			if err != nil || len(found) == 0 {
 				t.Fatalf("no %s (%v)", pattern, err)
 			}
@@ -73,34 +71,24 @@ func TestFsckFindsTampering(t *testing.T) {
 		"an evidence file is edited":           file(evidence, edit),
 		"a manifest is removed":                file("manifests/"+rep.Manifest.Hex()+".json", remove),
 		"a manifest is edited":                 file("manifests/"+rep.Manifest.Hex()+".json", edit),
-		"the journal is removed and made anew": func(*testing.T) { _ = os.Remove(filepath.Join(w.state, "journal.db")) },
+		"the journal is removed and made anew": func(*testing.T) { _ = os.Remove(filepath.Join(w.State, "journal.db")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole()
-			if r := w.sallyport("fsck"); r.code != 0 || strings.Contains(r.out, "FAULT") {
-				t.Fatalf("before: exit %d\n%s%s", r.code, r.out, r.err)
+			if r := w.Sallyport("fsck"); r.Code != 0 || strings.Contains(r.Out, "FAULT") {
+				t.Fatalf("before: exit %d\n%s%s", r.Code, r.Out, r.Err)
 			}
 			whole()
 			tamper(t)
-			r := w.sallyport("fsck")
-			t.Logf("exit %d\n%s%s", r.code, r.out, r.err)
-			if r.code == 0 {
+			r := w.Sallyport("fsck")
+			t.Logf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+			if r.Code == 0 {
 				t.Error("not found")
 			}
-			if !strings.Contains(r.out+r.err, "FAULT") && !strings.Contains(r.err, "journal") {
+			if !strings.Contains(r.Out+r.Err, "FAULT") && !strings.Contains(r.Err, "journal") {
 				t.Error("it does not say what")
 			}
 		})
 	}
 	whole()
-}
-
-func (w *world) writable() *sql.DB {
-	w.t.Helper()
-	w.forget()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "journal.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return db
 }

@@ -9,6 +9,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // slow is an agent that does half of its work and then waits for a file that never comes.
@@ -18,35 +19,35 @@ const slow = `echo ran >> ran; echo half > half; echo hello from the agent; whil
 const continued = `test -e half || { echo begins; exec sh -c '` + slow + `'; }; echo goes on; echo right > value; rm half`
 
 // half waits until slow has done what it does.
-func (w *world) half(id sallyport.AttemptID) {
-	w.t.Helper()
-	w.await("the agent's half", func() bool {
-		b, err := os.ReadFile(filepath.Join(w.state, "attempts", string(id), "agent.log"))
+func half(w *world.World, id sallyport.AttemptID) {
+	w.T.Helper()
+	w.Await("the agent's half", func() bool {
+		b, err := os.ReadFile(filepath.Join(w.State, "attempts", string(id), "agent.log"))
 		return err == nil && strings.Contains(string(b), "hello from the agent")
 	})
 }
 
 // failedWell judges an Attempt whose sandbox was ended from outside: a reason, and what was written so far.
-func (w *world) failedWell(id sallyport.AttemptID, collected bool) sallyport.Report {
-	w.t.Helper()
-	rep, code := w.wait(id)
+func failedWell(w *world.World, id sallyport.AttemptID, collected bool) sallyport.Report {
+	w.T.Helper()
+	rep, code := w.Wait(id)
 	if code != 30 || rep.State != sallyport.AttemptFailed {
-		w.t.Fatalf("exit %d, %s: %+v\n%s", code, rep.State, rep.Reason, w.story())
+		w.T.Fatalf("exit %d, %s: %+v\n%s", code, rep.State, rep.Reason, w.Story())
 	}
 	if rep.Reason.Code == "" || rep.Reason.Code == "internal" || rep.Reason.Message == "" || rep.Reason.Hint == "" {
-		w.t.Errorf("no reason that a person can act on: %+v", rep.Reason)
+		w.T.Errorf("no reason that a person can act on: %+v", rep.Reason)
 	}
-	if refs := w.git("for-each-ref", "refs/heads/sallyport/"); refs != "" {
-		w.t.Errorf("a failed attempt made a branch: %s", refs)
+	if refs := w.Git("for-each-ref", "refs/heads/sallyport/"); refs != "" {
+		w.T.Errorf("a failed attempt made a branch: %s", refs)
 	}
 	got := ""
 	for _, c := range rep.Changes {
 		got += c.Path + " "
 	}
 	if want := map[bool]string{true: "half ran ", false: ""}[collected]; got != want {
-		w.t.Errorf("collected %q, want %q\n%s", got, want, w.story())
+		w.T.Errorf("collected %q, want %q\n%s", got, want, w.Story())
 	}
-	w.tidy()
+	tidy(w)
 	return rep
 }
 
@@ -56,19 +57,19 @@ func TestKeeperIsKilledInMidRun(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			id := w.start(continued)
-			w.half(id)
-			_, keeper, first := w.sandbox(sallyport.PurposeExecute)
-			w.kill(map[string]int{"keeper": keeper, "first process": first}[who])
-			rep := w.failedWell(id, true)
+			id := start(w, continued)
+			half(w, id)
+			_, keeper, first := w.Sandbox(sallyport.PurposeExecute)
+			w.Kill(map[string]int{"keeper": keeper, "first process": first}[who])
+			rep := failedWell(w, id, true)
 			if rep.Reason.Code != "sandbox-lost" {
 				t.Errorf("reason %+v", rep.Reason)
 			}
-			r := w.sallyport("retry", string(id))
-			if r.code != 0 || w.git("show", "sallyport/job:value") != "right" || w.git("show", "sallyport/job:ran") != "ran" {
-				t.Errorf("the retry did not go on from there: exit %d\n%s%s", r.code, r.out, r.err)
+			r := w.Sallyport("retry", string(id))
+			if r.Code != 0 || w.Git("show", "sallyport/job:value") != "right" || w.Git("show", "sallyport/job:ran") != "ran" {
+				t.Errorf("the retry did not go on from there: exit %d\n%s%s", r.Code, r.Out, r.Err)
 			}
-			w.tidy()
+			tidy(w)
 		})
 	}
 }
@@ -77,14 +78,14 @@ func TestKeeperIsKilledInMidRun(t *testing.T) {
 func TestKeeperAndDriverAreKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.start(slow)
-	w.half(id)
-	_, keeper, _ := w.sandbox(sallyport.PurposeExecute)
-	w.kill(w.driver())
-	w.kill(keeper)
-	w.must(0, "reconcile")
-	w.awaitEnd(id)
-	w.failedWell(id, true)
+	id := start(w, slow)
+	half(w, id)
+	_, keeper, _ := w.Sandbox(sallyport.PurposeExecute)
+	w.Kill(w.Driver())
+	w.Kill(keeper)
+	w.Sallyport("reconcile").Want(0)
+	awaitEnd(w, id)
+	failedWell(w, id, true)
 }
 
 // TestKeeperIsKilledBeforeTheStart: whatever comes of it, it is an end with a reason or none the worse.
@@ -94,37 +95,37 @@ func TestKeeperIsKilledBeforeTheStart(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			run := w.command("run", "-d", "--name", w.name, "-m", "make it right", "--", "sh", "-c", agent)
+			run := w.Verb("run", "-d", "--name", "job", "-m", "make it right", "--", "sh", "-c", agent)
 			if err := run.Start(); err != nil {
 				t.Fatal(err)
 			}
 			// By its arguments only, as early as it can be seen.
 			pid := 0
-			w.await("the first sandbox", func() bool {
-				for _, p := range w.processes() {
-					if p.args[0] == who {
-						pid = p.pid
+			w.Await("the first sandbox", func() bool {
+				for _, p := range w.Processes() {
+					if p.Args[0] == who {
+						pid = p.PID
 					}
 				}
 				return pid != 0
 			})
-			w.kill(pid)
+			w.Kill(pid)
 			if err := run.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			list, err := w.list()
-			if err != nil || len(list) != 1 {
-				t.Fatalf("%v, %v", list, err)
+			list := w.List()
+			if len(list) != 1 {
+				t.Fatalf("%v", list)
 			}
 			id := list[0].Attempt
-			w.awaitEnd(id)
-			rep, _ := w.wait(id)
+			awaitEnd(w, id)
+			rep, _ := w.Wait(id)
 			t.Logf("%s: %+v", rep.State, rep.Reason)
 			switch rep.State {
 			case sallyport.AttemptAccepted:
-				w.accepted(id) // it was a base check's: that one is made again
+				accepted(w, id) // it was a base check's: that one is made again
 			default:
-				w.failedWell(id, false)
+				failedWell(w, id, false)
 			}
 		})
 	}
@@ -140,25 +141,25 @@ func TestCollectorIsKilled(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			id := w.start(bulky)
-			w.awaitEvent(lifecycle.AttemptStage, `"collecting"`)
+			id := start(w, bulky)
+			w.AwaitEvent(lifecycle.AttemptStage, `"collecting"`)
 			pid := 0
-			w.await("the collector", func() bool {
-				_, keeper, collector := w.sandbox(sallyport.PurposeExecute)
+			w.Await("the collector", func() bool {
+				_, keeper, collector := w.Sandbox(sallyport.PurposeExecute)
 				if pid = keeper; who == "collector" {
 					pid = collector
 				}
-				return pid != 0 || w.count(lifecycle.AttemptBundle, "", id) > 0
+				return pid != 0 || w.Count(lifecycle.AttemptBundle, "", id) > 0
 			})
-			if w.count(lifecycle.AttemptBundle, "", id) > 0 {
-				t.Fatalf("it was over before it could be killed\n%s", w.story())
+			if w.Count(lifecycle.AttemptBundle, "", id) > 0 {
+				t.Fatalf("it was over before it could be killed\n%s", w.Story())
 			}
-			w.kill(pid)
-			rep, code := w.wait(id)
+			w.Kill(pid)
+			rep, code := w.Wait(id)
 			if code != 0 || len(rep.Changes) != 3003 {
-				t.Errorf("exit %d, %s %+v, %d changes, want 3003\n%s", code, rep.State, rep.Reason, len(rep.Changes), w.story())
+				t.Errorf("exit %d, %s %+v, %d changes, want 3003\n%s", code, rep.State, rep.Reason, len(rep.Changes), w.Story())
 			}
-			w.tidy()
+			tidy(w)
 		})
 	}
 }
@@ -172,20 +173,20 @@ func TestCheckLosesItsSandbox(t *testing.T) {
 			t.Run(fmt.Sprint(who, " ", purpose), func(t *testing.T) {
 				t.Parallel()
 				// Only there it would run for ever.
-				w := newWorldWith(t, "sh test.sh", "if grep -q "+where+" value; then while true; do sleep 0.05; done; fi\n")
-				id := w.start(`echo right > value`)
+				w := newWorldWith(t, "if grep -q "+where+" value; then while true; do sleep 0.05; done; fi\n")
+				id := start(w, `echo right > value`)
 				kills := 0
-				w.await("the end", func() bool {
-					if a, keeper, first := w.sandbox(purpose); first != 0 && w.countOf(lifecycle.AllocationRunning, a) > 0 {
-						w.kill(map[string]int{"keeper": keeper, "first process": first}[who])
+				w.Await("the end", func() bool {
+					if a, keeper, first := w.Sandbox(purpose); first != 0 && w.CountOf(lifecycle.AllocationRunning, a) > 0 {
+						w.Kill(map[string]int{"keeper": keeper, "first process": first}[who])
 						kills++
 					}
-					return w.count(lifecycle.LeaseReleased, "", id) > 0
+					return w.Count(lifecycle.LeaseReleased, "", id) > 0
 				})
-				rep, code := w.wait(id)
+				rep, code := w.Wait(id)
 				t.Logf("killed %d times: exit %d, %s, %+v, checks %+v", kills, code, rep.State, rep.Reason, rep.Checks)
 				if kills == 0 || len(rep.Checks) != 1 || rep.Reason.Message == "" {
-					t.Fatalf("%d kills, %+v\n%s", kills, rep, w.story())
+					t.Fatalf("%d kills, %+v\n%s", kills, rep, w.Story())
 				}
 				k := rep.Checks[0]
 				if purpose == sallyport.PurposeValidate && (code != 20 || k.Status != sallyport.CheckError || rep.State != sallyport.AttemptRejected) {
@@ -195,37 +196,12 @@ func TestCheckLosesItsSandbox(t *testing.T) {
 					if k.BaseStatus != sallyport.CheckError {
 						t.Errorf("the base's status is %q", k.BaseStatus)
 					}
-					if left, _ := filepath.Glob(filepath.Join(w.state, "base-checks", "*.json")); len(left) > 0 {
+					if left, _ := filepath.Glob(filepath.Join(w.State, "base-checks", "*.json")); len(left) > 0 {
 						t.Errorf("remembered: %v", left)
 					}
 				}
-				w.tidy()
+				tidy(w)
 			})
 		}
 	}
-}
-
-func (w *world) countOf(t lifecycle.Type, a sallyport.AllocationID) int {
-	n := 0
-	for _, e := range w.events() {
-		if e.Type == t && e.Allocation == a {
-			n++
-		}
-	}
-	return n
-}
-
-func (w *world) report(id sallyport.AttemptID) sallyport.Report {
-	w.t.Helper()
-	list, err := w.list()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, r := range list {
-		if r.Attempt == id {
-			return r
-		}
-	}
-	w.t.Fatalf("no %s in ps -a", id)
-	return sallyport.Report{}
 }

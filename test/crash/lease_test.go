@@ -12,18 +12,19 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // TestManyAdoptAtOnce: of all who find the driver dead exactly one takes over.
 func TestManyAdoptAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.start(gated)
-	w.awaitEvent(lifecycle.AllocationRunning, "")
-	w.kill(w.driver())
+	id := start(w, gated)
+	w.AwaitEvent(lifecycle.AllocationRunning, "")
+	w.Kill(w.Driver())
 	var all sync.WaitGroup
 	for range 6 {
-		c := w.command("reconcile")
+		c := w.Verb("reconcile")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -34,11 +35,32 @@ func TestManyAdoptAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	w.awaitEnd(id)
-	if n := w.count(lifecycle.LeaseAcquired, "", id); n != 2 {
-		t.Errorf("%d drivers, want the killed one and one more\n%s", n, w.story())
+	awaitEnd(w, id)
+	if n := w.Count(lifecycle.LeaseAcquired, "", id); n != 2 {
+		t.Errorf("%d drivers, want the killed one and one more\n%s", n, w.Story())
 	}
-	w.accepted(id)
+	accepted(w, id)
+}
+
+// TestOtherPIDNamespace: seen from another pid namespace no driver has a pid, and none is judged dead for that.
+func TestOtherPIDNamespace(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("missing capability: only root can make a pid namespace and mount its /proc")
+	}
+	w := newWorld(t)
+	id := start(w, slow)
+	half(w, id)
+	driver := w.Driver()
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	// It stays a moment: a driver that was started there would end with it.
+	r := w.CommandWith("", attr, "", "sh", "-c", `mount --make-rprivate / && mount -t proc proc /proc && "$0" reconcile && sleep 2`, w.Program()).Want(0)
+	if n := w.Count(lifecycle.LeaseAcquired, "", id); n != 1 || world.Dead(driver) {
+		t.Errorf("%d drivers, the first one (%d) dead: %v\n%s%s", n, driver, world.Dead(driver), r.Out, w.Story())
+	}
+	w.Sallyport("cancel", string(id)).Want(0)
+	awaitEnd(w, id)
+	cancelledWell(w, id, true)
 }
 
 // TestStoppedDriverIsReplaced: a driver that hangs loses its lease after its time and not before; when it goes
@@ -58,46 +80,46 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var w *world
+			var w *world.World
 			var id sallyport.AttemptID
 			var old int
 			// The machine may give the driver more time than a step: then another one is tried.
 			for try := 0; ; try++ {
 				w = newWorld(t)
-				id = w.start(agent)
-				if old = w.driver(); old != 0 && w.pauseAfter(old, p.event, p.text) {
+				id = start(w, agent)
+				if old = w.Driver(); old != 0 && pauseAfter(w, old, p.event, p.text) {
 					break
 				}
 				if try == 9 {
-					t.Fatalf("ten drivers were faster\n%s", w.story())
+					t.Fatalf("ten drivers were faster\n%s", w.Story())
 				}
 			}
-			fence, until, holder := w.lease(id)
+			fence, until, holder := w.Lease(id)
 			if holder.PID != old {
 				t.Fatalf("the lease is held by %v, the driver is %d", holder, old)
 			}
-			w.must(0, "reconcile")
-			if n := w.count(lifecycle.LeaseAcquired, "", id); n != 1 {
-				t.Fatalf("%d leases while the first one counts\n%s", n, w.story())
+			w.Sallyport("reconcile").Want(0)
+			if n := w.Count(lifecycle.LeaseAcquired, "", id); n != 1 {
+				t.Fatalf("%d leases while the first one counts\n%s", n, w.Story())
 			}
-			w.await("the lease's end", func() bool { return journal.BootTime() > until })
-			w.must(0, "reconcile")
-			w.await("the end", func() bool {
-				rep := w.report(id)
-				return rep.State.Ended() && w.count(lifecycle.PublicationDone, "", id) > 0
+			w.Await("the lease's end", func() bool { return journal.BootTime() > until })
+			w.Sallyport("reconcile").Want(0)
+			w.Await("the end", func() bool {
+				rep := w.Show(id)
+				return rep.State.Ended() && w.Count(lifecycle.PublicationDone, "", id) > 0
 			})
-			last := w.last()
+			last := w.Last()
 			if err := syscall.Kill(old, syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
-			w.await("the late driver's end", func() bool { return dead(old) })
-			for _, e := range w.events() {
+			w.Await("the late driver's end", func() bool { return world.Dead(old) })
+			for _, e := range w.Events() {
 				if e.Seq > last && e.Fence == fence {
 					t.Errorf("appended by the late driver: %+v", e)
 				}
 			}
-			w.awaitEnd(id)
-			w.accepted(id)
+			awaitEnd(w, id)
+			accepted(w, id)
 		})
 	}
 }
@@ -105,16 +127,16 @@ func TestStoppedDriverIsReplaced(t *testing.T) {
 // pauseAfter lets a driver go on in small steps until an event is there, and stops it where it holds no lock:
 // neither the journal's, in the middle of a transaction, nor that of an allocation's folder. Who meets such a
 // lock waits for its holder, for a time that is bounded but long. False: the driver has ended before.
-func (w *world) pauseAfter(pid int, event lifecycle.Type, text string) bool {
-	w.t.Helper()
+func pauseAfter(w *world.World, pid int, event lifecycle.Type, text string) bool {
+	w.T.Helper()
 	there := false
-	w.await(fmt.Sprintf("a stop after %s %s", event, text), func() bool {
+	w.Await(fmt.Sprintf("a stop after %s %s", event, text), func() bool {
 		if syscall.Kill(pid, syscall.SIGSTOP) != nil {
 			return true
 		}
-		w.await("the stop", func() bool { return dead(pid) || state(pid) == "T" })
-		there = !dead(pid) && w.count(event, text) > 0 && !w.locked()
-		if there || dead(pid) {
+		w.Await("the stop", func() bool { return world.Dead(pid) || world.StateOf(pid) == "T" })
+		there = !world.Dead(pid) && w.Count(event, text) > 0 && !locked(w)
+		if there || world.Dead(pid) {
 			return true
 		}
 		_ = syscall.Kill(pid, syscall.SIGCONT)
@@ -123,10 +145,10 @@ func (w *world) pauseAfter(pid int, event lifecycle.Type, text string) bool {
 	return there
 }
 
-func (w *world) locked() bool {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "journal.db")+"?_pragma=busy_timeout(100)&_txlock=immediate")
+func locked(w *world.World) bool {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.State, "journal.db")+"?_pragma=busy_timeout(100)&_txlock=immediate")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer db.Close()
 	tx, err := db.Begin()
@@ -134,8 +156,8 @@ func (w *world) locked() bool {
 		return true
 	}
 	_ = tx.Rollback()
-	for _, n := range names(w.t, filepath.Join(w.state, "local", "allocations")) {
-		f, err := os.Open(filepath.Join(w.state, "local", "allocations", n))
+	for _, n := range names(w.T, filepath.Join(w.State, "local", "allocations")) {
+		f, err := os.Open(filepath.Join(w.State, "local", "allocations", n))
 		if err != nil {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider/local/keeper"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // TestMachineRestarts: a restart is imitated. Every process of the world is ended, and what is written of them
@@ -19,11 +20,11 @@ import (
 func TestMachineRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.start(slow)
-	w.half(id)
-	allocation, keeperPID, _ := w.sandbox(sallyport.PurposeExecute)
-	w.kill(w.driver())
-	w.kill(keeperPID)
+	id := start(w, slow)
+	half(w, id)
+	allocation, keeperPID, _ := w.Sandbox(sallyport.PurposeExecute)
+	w.Kill(w.Driver())
+	w.Kill(keeperPID)
 	bystander := exec.Command("sleep", "600")
 	if err := bystander.Start(); err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func TestMachineRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	const boot = "00000000-1111-2222-3333-444444444444"
-	path := filepath.Join(w.state, "local", "allocations", string(allocation), keeper.FileSelf)
+	path := filepath.Join(w.State, "local", "allocations", string(allocation), keeper.FileSelf)
 	b, err := json.Marshal(keeper.Self{PID: self.PID, StartTime: self.StartTime, Boot: boot})
 	if err != nil {
 		t.Fatal(err)
@@ -42,28 +43,28 @@ func TestMachineRestarts(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, holder := w.lease(id)
+	_, _, holder := w.Lease(id)
 	holder.Boot, holder.PID, holder.StartTime = boot, self.PID, self.StartTime
-	w.holder(id, holder)
+	rewriteHolder(w, id, holder)
 
-	w.must(0, "reconcile")
-	w.awaitEnd(id)
-	w.failedWell(id, true)
-	if dead(self.PID) {
+	w.Sallyport("reconcile").Want(0)
+	awaitEnd(w, id)
+	failedWell(w, id, true)
+	if world.Dead(self.PID) {
 		t.Error("a bystander was ended")
 	}
 }
 
-// holder rewrites who has the lease.
-func (w *world) holder(id sallyport.AttemptID, h journal.Holder) {
-	w.t.Helper()
+// rewriteHolder changes who has the lease.
+func rewriteHolder(w *world.World, id sallyport.AttemptID, h journal.Holder) {
+	w.T.Helper()
 	b, err := json.Marshal(h)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	db := w.writable()
+	db := w.Writable()
 	defer db.Close()
 	if _, err := db.Exec(`UPDATE leases SET holder = ?, until_ns = until_ns + 3600000000000 WHERE attempt = ?`, string(b), string(id)); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }

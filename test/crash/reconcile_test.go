@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // foreign starts a process that looks like a keeper of somebody else.
@@ -30,35 +31,27 @@ func foreign(t *testing.T, dir, allocation string) *exec.Cmd {
 }
 
 // saved copies the journal as it is now and returns a function that puts it back.
-func (w *world) saved() (restore func()) {
-	w.t.Helper()
+func saved(w *world.World) (restore func()) {
+	w.T.Helper()
 	files := map[string][]byte{}
 	for _, n := range []string{"journal.db", "journal.db-wal", "journal.db-shm"} {
-		if b, err := os.ReadFile(filepath.Join(w.state, n)); err == nil {
+		if b, err := os.ReadFile(filepath.Join(w.State, n)); err == nil {
 			files[n] = b
 		}
 	}
 	return func() {
-		w.forget()
+		w.Forget()
 		for _, n := range []string{"journal.db", "journal.db-wal", "journal.db-shm"} {
-			p := filepath.Join(w.state, n)
+			p := filepath.Join(w.State, n)
 			if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
-				w.t.Fatal(err)
+				w.T.Fatal(err)
 			}
 			if b, ok := files[n]; ok && n != "journal.db-shm" {
 				if err := os.WriteFile(p, b, 0o600); err != nil {
-					w.t.Fatal(err)
+					w.T.Fatal(err)
 				}
 			}
 		}
-	}
-}
-
-// forget closes our own reader of the journal.
-func (w *world) forget() {
-	if w.db != nil {
-		w.db.Close()
-		w.db = nil
 	}
 }
 
@@ -67,18 +60,17 @@ func (w *world) forget() {
 func TestReconcileDestroysWhatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.start(agent)
-	w.awaitEnd(id)
-	w.forget()
-	restore := w.saved()
+	id := start(w, agent)
+	awaitEnd(w, id)
+	w.Forget()
+	restore := saved(w)
 
-	w.name = "second"
-	second := w.start(slow)
-	w.half(second)
-	lost, keeper, first := w.sandbox(sallyport.PurposeExecute)
-	w.kill(w.driver())
+	second := w.Start("second", slow)
+	half(w, second)
+	lost, keeper, first := w.Sandbox(sallyport.PurposeExecute)
+	w.Kill(w.Driver())
 	restore() // the intent of the second sandbox is gone, as after a restore from an old copy
-	allocations := filepath.Join(w.state, "local", "allocations")
+	allocations := filepath.Join(w.State, "local", "allocations")
 	empty := sallyport.FormatID(sallyport.AllocationPrefix, [16]byte{1}) // a crash right after the folder was made
 	strange := filepath.Join(allocations, "not-ours")
 	for _, d := range []string{strange, filepath.Join(allocations, empty)} {
@@ -86,30 +78,30 @@ func TestReconcileDestroysWhatNobodyKnows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stranger := foreign(t, w.dir, sallyport.FormatID(sallyport.AllocationPrefix, [16]byte{2}))
+	stranger := foreign(t, w.Dir, sallyport.FormatID(sallyport.AllocationPrefix, [16]byte{2}))
 
-	dry := w.must(0, "reconcile", "--dry-run")
-	if !strings.Contains(dry.out, string(lost)) || !strings.Contains(dry.out, empty) || strings.Contains(dry.out, "not-ours") {
-		t.Errorf("the dry run says\n%s", dry.out)
+	dry := w.Sallyport("reconcile", "--dry-run").Want(0)
+	if !strings.Contains(dry.Out, "destroy local:") || strings.Contains(dry.Out, "destroyed") || !strings.Contains(dry.Out, string(lost)) || !strings.Contains(dry.Out, empty) || strings.Contains(dry.Out, "not-ours") {
+		t.Errorf("the dry run says\n%s", dry.Out)
 	}
-	if dead(keeper) || dead(first) {
+	if world.Dead(keeper) || world.Dead(first) {
 		t.Error("the dry run ended a process")
 	}
 	if left := names(t, allocations); !slices.Equal(left, slices.Sorted(slices.Values([]string{string(lost), empty, "not-ours"}))) {
 		t.Errorf("after the dry run: %v", left)
 	}
-	w.must(0, "reconcile")
-	if !dead(keeper) || !dead(first) {
+	w.Sallyport("reconcile").Want(0).Says("destroyed local:")
+	if !world.Dead(keeper) || !world.Dead(first) {
 		t.Errorf("the lost sandbox still runs: keeper %d, first %d", keeper, first)
 	}
 	if left := names(t, allocations); !slices.Equal(left, []string{"not-ours"}) {
 		t.Errorf("left: %v", left)
 	}
-	if dead(stranger.Process.Pid) {
+	if world.Dead(stranger.Process.Pid) {
 		t.Error("somebody else's process was ended")
 	}
-	if again := w.must(0, "reconcile"); strings.TrimSpace(again.out) != "nothing to do" {
-		t.Errorf("it does not converge:\n%s", again.out)
+	if again := w.Sallyport("reconcile").Want(0); strings.TrimSpace(again.Out) != "nothing to do" {
+		t.Errorf("it does not converge:\n%s", again.Out)
 	}
 	if err := os.Remove(strange); err != nil {
 		t.Error(err)
@@ -133,18 +125,18 @@ func names(t *testing.T, dir string) []string {
 func TestDryRunOfADeadDriver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.start(slow)
-	w.half(id)
-	w.kill(w.driver())
-	last := w.last()
-	r := w.must(0, "reconcile", "--dry-run")
-	if !strings.Contains(r.out, string(id)) {
-		t.Errorf("it does not say that it would adopt:\n%s", r.out)
+	id := start(w, slow)
+	half(w, id)
+	w.Kill(w.Driver())
+	last := w.Last()
+	r := w.Sallyport("reconcile", "--dry-run").Want(0)
+	if !strings.Contains(r.Out, string(id)) {
+		t.Errorf("it does not say that it would adopt:\n%s", r.Out)
 	}
-	if pid := w.driver(); pid != 0 || w.last() != last {
-		t.Errorf("it started driver %d, events %d → %d", pid, last, w.last())
+	if pid := w.Driver(); pid != 0 || w.Last() != last {
+		t.Errorf("it started driver %d, events %d → %d", pid, last, w.Last())
 	}
-	w.must(0, "cancel", string(id))
-	w.awaitEnd(id)
-	w.cancelledWell(id, true)
+	w.Sallyport("cancel", string(id)).Want(0)
+	awaitEnd(w, id)
+	cancelledWell(w, id, true)
 }

@@ -6,52 +6,48 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sallyport.dev/sallyport/test/world"
 )
 
 // TestInside is what the agent sees: the history of its base and nothing else of the person's repository, its
 // own identity, a fresh home, a private /tmp, no hook, no network, one sentence from apt and sudo.
 func TestInside(t *testing.T) {
-	for _, who := range []struct {
-		name string
-		uid  int
-	}{{"as root", 0}, {"as an ordinary user", ordinary}} {
-		t.Run(who.name, func(t *testing.T) {
-			t.Parallel()
-			inside(t, worldOf(t, who.uid))
-		})
-	}
+	world.Each(t, func(t *testing.T, w *world.World) {
+		inside(t, w)
+	})
 }
 
-func inside(t *testing.T, w *world) {
-	w.small()
-	w.file("hist", "one\n")
-	w.commit("second commit")
-	w.file("hist", "one\ntwo\n")
-	w.commit("third commit")
-	w.git("tag", "v1")
-	w.git("checkout", "-q", "-b", "private")
-	w.file("secret", "of another branch\n")
-	w.commit("private work")
-	secret := w.git("rev-parse", "private:secret")
-	w.git("checkout", "-q", "main")
-	lost := w.commandWith(w.repo, nil, "an unreachable object\n", "git", "hash-object", "-w", "--stdin").want(0)
-	unreachable := strings.TrimSpace(lost.out)
-	w.git("remote", "add", "origin", "https://user:token@forge.invalid/x.git")
-	w.git("config", "http.extraheader", "Authorization: planted-in-config")
-	mark := filepath.Join(w.dir, "hook-ran")
+func inside(t *testing.T, w *world.World) {
+	w.Small()
+	w.File("hist", "one\n")
+	w.Commit("second commit")
+	w.File("hist", "one\ntwo\n")
+	w.Commit("third commit")
+	w.Git("tag", "v1")
+	w.Git("checkout", "-q", "-b", "private")
+	w.File("secret", "of another branch\n")
+	w.Commit("private work")
+	secret := w.Git("rev-parse", "private:secret")
+	w.Git("checkout", "-q", "main")
+	lost := w.CommandWith(w.Repo, nil, "an unreachable object\n", "git", "hash-object", "-w", "--stdin").Want(0)
+	unreachable := strings.TrimSpace(lost.Out)
+	w.Git("remote", "add", "origin", "https://user:token@forge.invalid/x.git")
+	w.Git("config", "http.extraheader", "Authorization: planted-in-config")
+	mark := filepath.Join(w.Dir, "hook-ran")
 	for _, h := range []string{"pre-commit", "post-commit", "commit-msg", "post-checkout", "reference-transaction", "post-index-change", "pre-auto-gc"} {
-		w.file(".git/hooks/"+h, "#!/bin/sh\necho "+h+" >> "+mark+"\n")
+		w.File(".git/hooks/"+h, "#!/bin/sh\necho "+h+" >> "+mark+"\n")
 	}
-	w.file(filepath.Join(w.home, ".gitconfig"), "[user]\n\tname = Una Home\n[core]\n\thooksPath = "+filepath.Join(w.repo, ".git/hooks")+"\n[commit]\n\tgpgsign = true\n")
-	w.file(filepath.Join(w.home, "note"), "in the person's home\n")
-	outside := filepath.Join(os.TempDir(), filepath.Base(w.dir)+"-outside")
-	w.file(outside, "on the host\n")
+	w.File(filepath.Join(w.Home, ".gitconfig"), "[user]\n\tname = Una Home\n[core]\n\thooksPath = "+filepath.Join(w.Repo, ".git/hooks")+"\n[commit]\n\tgpgsign = true\n")
+	w.File(filepath.Join(w.Home, "note"), "in the person's home\n")
+	outside := filepath.Join(os.TempDir(), filepath.Base(w.Dir)+"-outside")
+	w.File(outside, "on the host\n")
 	t.Cleanup(func() { os.Remove(outside) })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
+	w.Must(err)
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	before := w.fingerprint()
+	before := w.Fingerprint()
 
 	script := `set -u
 say() { printf '%s=%s\n' "$1" "$2"; }
@@ -85,18 +81,18 @@ printf '#!/bin/sh\ntouch HOOK\n' > .git/hooks/post-checkout 2>/dev/null || true
 touch "$HOME/left" /tmp/left
 `
 	script = strings.NewReplacer("UNREACHABLE", unreachable, "SECRET", secret, "OUTSIDE", outside, "PORT", port, "HOOK", mark+"2").Replace(script)
-	r := w.run("inside", script).want(0)
-	rep := r.report()
+	r := w.Run("inside", script).Want(0)
+	rep := r.Report()
 	accepted(t, w, rep)
 	got := map[string]string{}
-	for line := range strings.Lines(w.sallyport("logs", string(rep.Attempt)).want(0).out) {
+	for line := range strings.Lines(w.Sallyport("logs", string(rep.Attempt)).Want(0).Out) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
 			got[k] = v
 		}
 	}
-	base := w.git("rev-parse", "main")
+	base := w.Git("rev-parse", "main")
 	for k, want := range map[string]string{
-		"pwd": w.repo, "log": "third commit,second commit,a small repository,", "blame": "2", "main": base, "status": "",
+		"pwd": w.Repo, "log": "third commit,second commit,a small repository,", "blame": "2", "main": base, "status": "",
 		"unreachable": "no", "private": "no", "remotes": "", "header": "", "note": "no", "tmp": "no", "root": "no",
 		"caps": "CapEff:0000000000000000", "net": "nono", "diff": "a,", "signed": "N",
 	} {
@@ -104,7 +100,7 @@ touch "$HOME/left" /tmp/left
 			t.Errorf("%s: %q, want %q", k, v, want)
 		}
 	}
-	for k, prefix := range map[string]string{"apt": "1 ", "sudo": "1 ", "home": w.home, "ident": "command (sallyport) <"} {
+	for k, prefix := range map[string]string{"apt": "1 ", "sudo": "1 ", "home": w.Home, "ident": "command (sallyport) <"} {
 		if !strings.HasPrefix(got[k], prefix) || len(got[k]) < len(prefix)+0 {
 			t.Errorf("%s: %q, want the beginning %q", k, got[k], prefix)
 		}
@@ -112,19 +108,19 @@ touch "$HOME/left" /tmp/left
 	if strings.Contains(got["home"], "note") || strings.Contains(got["refs"], "private") {
 		t.Errorf("home %q, refs %q", got["home"], got["refs"])
 	}
-	for _, f := range []string{mark, mark + "2", filepath.Join(w.home, "left"), filepath.Join(w.repo, ".git/refs/heads/agents-own")} {
+	for _, f := range []string{mark, mark + "2", filepath.Join(w.Home, "left"), filepath.Join(w.Repo, ".git/refs/heads/agents-own")} {
 		if _, err := os.Lstat(f); err == nil {
-			t.Errorf("%s exists: %s", f, w.read(f))
+			t.Errorf("%s exists: %s", f, w.Read(f))
 		}
 	}
-	w.untouched(before, "sallyport/inside")
-	body := w.git("log", "-1", "--format=%B", "sallyport/inside")
+	w.Untouched(before, "sallyport/inside")
+	body := w.Git("log", "-1", "--format=%B", "sallyport/inside")
 	for _, part := range []string{"Task of inside", "> agent commit", "WorkOrder: " + string(rep.WorkOrder), "Attempt: " + string(rep.Attempt), "Manifest: " + string(rep.Manifest)} {
 		if !strings.Contains(body, part) {
 			t.Errorf("the commit message lacks %q:\n%s", part, body)
 		}
 	}
-	if got := w.git("ls-tree", "-r", "--name-only", "sallyport/inside"); strings.Contains(got, "left") {
+	if got := w.Git("ls-tree", "-r", "--name-only", "sallyport/inside"); strings.Contains(got, "left") {
 		t.Errorf("tree: %s", got)
 	}
 }

@@ -7,25 +7,26 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // TestMonorepo: checks stand in their own folders; one that a change does not touch is listed as not run.
 func TestMonorepo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.file("api/value", "base\n")
-	w.file("api/t.sh", "#!/bin/sh\ngrep -qE 'good|base' value\n")
-	w.file("web/value", "base\n")
-	w.file("web/t.sh", "#!/bin/sh\ngrep -qE 'good|base' value\n")
-	w.file("docs/x", "x\n")
-	w.file("sallyport.yaml", `version: 1
+	w := world.New(t)
+	w.File("api/value", "base\n")
+	w.File("api/t.sh", "#!/bin/sh\ngrep -qE 'good|base' value\n")
+	w.File("web/value", "base\n")
+	w.File("web/t.sh", "#!/bin/sh\ngrep -qE 'good|base' value\n")
+	w.File("docs/x", "x\n")
+	w.File("sallyport.yaml", `version: 1
 checks:
   - {name: api, run: sh t.sh, dir: api, when: ["api/**"]}
   - {name: web, run: sh t.sh, dir: web, when: ["web/**", "api/**"]}
 `)
-	w.commit("monorepo")
-	r := w.runIn("web", "web", `[ "$(basename "$PWD")" = web ] || exit 5; echo good > value`).want(0)
-	rep := r.report()
+	w.Commit("monorepo")
+	r := w.RunIn("web", "web", `[ "$(basename "$PWD")" = web ] || exit 5; echo good > value`).Want(0)
+	rep := r.Report()
 	got := statuses(rep)
 	if got["api"] != sallyport.CheckNotRun || got["web"] != sallyport.CheckPassed {
 		t.Errorf("checks: %v", got)
@@ -36,16 +37,16 @@ checks:
 	if len(rep.Changes) != 1 || rep.Changes[0].Path != "web/value" {
 		t.Errorf("changes: %+v", rep.Changes)
 	}
-	r.says("not run")
-	both := w.run("both", "echo good > api/value").want(0).report()
+	r.Says("not run")
+	both := w.Run("both", "echo good > api/value").Want(0).Report()
 	if got := statuses(both); got["api"] != sallyport.CheckPassed || got["web"] != sallyport.CheckPassed {
 		t.Errorf("checks: %v", got)
 	}
-	bad := w.run("bad", "echo bad > web/value; echo good > api/value").want(20).report()
+	bad := w.Run("bad", "echo bad > web/value; echo good > api/value").Want(20).Report()
 	if got := statuses(bad); got["api"] != sallyport.CheckPassed || got["web"] != sallyport.CheckFailed {
 		t.Errorf("checks: %v", got)
 	}
-	none := w.run("none", "echo y > docs/x").want(10).report()
+	none := w.Run("none", "echo y > docs/x").Want(10).Report()
 	if none.Reason.Code != "no-check-ran" {
 		t.Errorf("%+v", none.Reason)
 	}
@@ -62,26 +63,26 @@ func statuses(r sallyport.Report) map[string]sallyport.CheckStatus {
 // TestDirty: what is not committed is counted and left out, or taken in on request; the tree stays as it is.
 func TestDirty(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.small()
-	w.file(".gitignore", "ignored\n")
-	w.file("c", "c\n")
-	w.commit("more")
-	w.file("a", "good, uncommitted\n")
-	w.file("c", "staged\n")
-	w.git("add", "c")
-	w.file("new1", "1\n")
-	w.file("new2", "2\n")
-	w.file("ignored", "i\n")
-	before := w.fingerprint()
-	out := w.run("out", `[ "$(cat a)" = base ] || exit 5; [ ! -e new1 ] || exit 6; echo good > a`).want(0)
-	out.says("2 changed, 2 untracked", "not in the base", "--include-dirty")
-	w.untouched(before, "sallyport/out")
-	in := w.run("in", `[ "$(cat a)" = 'good, uncommitted' ] || exit 5; [ "$(cat new2)" = 2 ] || exit 6; [ "$(cat c)" = staged ] || exit 7; [ ! -e ignored ] || exit 8; echo x > d`, "--include-dirty")
-	if in.code != 0 && in.code != 10 {
-		in.want(0)
+	w := world.New(t)
+	w.Small()
+	w.File(".gitignore", "ignored\n")
+	w.File("c", "c\n")
+	w.Commit("more")
+	w.File("a", "good, uncommitted\n")
+	w.File("c", "staged\n")
+	w.Git("add", "c")
+	w.File("new1", "1\n")
+	w.File("new2", "2\n")
+	w.File("ignored", "i\n")
+	before := w.Fingerprint()
+	out := w.Run("out", `[ "$(cat a)" = base ] || exit 5; [ ! -e new1 ] || exit 6; echo good > a`).Want(0)
+	out.Says("2 changed, 2 untracked", "not in the base", "--include-dirty")
+	w.Untouched(before, "sallyport/out")
+	in := w.Run("in", `[ "$(cat a)" = 'good, uncommitted' ] || exit 5; [ "$(cat new2)" = 2 ] || exit 6; [ "$(cat c)" = staged ] || exit 7; [ ! -e ignored ] || exit 8; echo x > d`, "--include-dirty")
+	if in.Code != 0 && in.Code != 10 {
+		in.Want(0)
 	}
-	rep := in.report()
+	rep := in.Report()
 	for _, p := range []string{"a", "c", "new1", "new2", "d"} {
 		found := false
 		for _, c := range rep.Changes {
@@ -91,26 +92,26 @@ func TestDirty(t *testing.T) {
 			t.Errorf("%s is not among the changes to the base: %+v", p, rep.Changes)
 		}
 	}
-	w.untouched(before, "sallyport/out", "sallyport/in")
+	w.Untouched(before, "sallyport/out", "sallyport/in")
 }
 
 // TestUncommittedPolicy: the person's own uncommitted file counts, is announced and marked.
 func TestUncommittedPolicy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.small()
-	w.file("sallyport.yaml", policy("grep -rq special ."))
-	r := w.run("own", "echo special > a").want(0)
-	r.says("sallyport.yaml", "uncommitted")
-	rep := r.report()
+	w := world.New(t)
+	w.Small()
+	w.File("sallyport.yaml", world.Policy("grep -rq special ."))
+	r := w.Run("own", "echo special > a").Want(0)
+	r.Says("sallyport.yaml", "uncommitted")
+	rep := r.Report()
 	if rep.Checks[0].Run != "grep -rq special ." {
 		t.Errorf("check: %s", rep.Checks[0].Run)
 	}
-	manifest := w.read(filepath.Join(w.state, "manifests", strings.TrimPrefix(string(rep.Manifest), "sha256:")+".json"))
+	manifest := w.Read(filepath.Join(w.State, "manifests", strings.TrimPrefix(string(rep.Manifest), "sha256:")+".json"))
 	if !strings.Contains(manifest, `"kind":"worktree"`) {
 		t.Errorf("the manifest does not say where the policy came from: %s", manifest)
 	}
-	if !strings.Contains(w.sallyport("show", string(rep.Attempt)).want(0).out, "source: worktree") {
+	if !strings.Contains(w.Sallyport("show", string(rep.Attempt)).Want(0).Out, "source: worktree") {
 		t.Error("show does not say source: worktree")
 	}
 }
@@ -118,16 +119,16 @@ func TestUncommittedPolicy(t *testing.T) {
 // TestAgentsPolicy: a policy in the tree that the agent made has no effect, and its edit is a finding.
 func TestAgentsPolicy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.small()
-	rep := w.run("lax", `printf 'version: 1\nchecks: [{name: test, run: "true"}]\n' > sallyport.yaml; echo bad > a`).want(20).report()
+	w := world.New(t)
+	w.Small()
+	rep := w.Run("lax", `printf 'version: 1\nchecks: [{name: test, run: "true"}]\n' > sallyport.yaml; echo bad > a`).Want(20).Report()
 	if len(rep.Findings) == 0 || rep.Findings[0].Path != "sallyport.yaml" {
 		t.Errorf("findings: %+v", rep.Findings)
 	}
 	// Even where scope lets the file be edited, the checks are the base's.
-	w.file("sallyport.yaml", policy("sh t.sh", "scope: {deny: []}"))
-	w.commit("lax scope")
-	rep = w.run("lax2", `printf 'version: 1\nchecks: [{name: test, run: "true"}]\n' > sallyport.yaml; echo bad > a`).want(20).report()
+	w.File("sallyport.yaml", world.Policy("sh t.sh", "scope: {deny: []}"))
+	w.Commit("lax scope")
+	rep = w.Run("lax2", `printf 'version: 1\nchecks: [{name: test, run: "true"}]\n' > sallyport.yaml; echo bad > a`).Want(20).Report()
 	for _, k := range rep.Checks {
 		if k.Run != "sh t.sh" {
 			t.Errorf("check %q ran", k.Run)
@@ -138,29 +139,29 @@ func TestAgentsPolicy(t *testing.T) {
 // TestEditedTests: a change that passes only with its own tests waits for a person, and they are named first.
 func TestEditedTests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.small()
-	r := w.run("edited", "echo bad > a; printf '#!/bin/sh\\nexit 0\\n' > t.sh").want(10)
-	rep := r.report()
+	w := world.New(t)
+	w.Small()
+	r := w.Run("edited", "echo bad > a; printf '#!/bin/sh\\nexit 0\\n' > t.sh").Want(10)
+	rep := r.Report()
 	if rep.Reason.Code != "tests-edited" || len(rep.Checks) != 1 || rep.Checks[0].BaseTests != sallyport.CheckFailed || rep.Checks[0].Status != sallyport.CheckPassed {
 		t.Errorf("%+v %+v", rep.Reason, rep.Checks)
 	}
-	r.says("t.sh")
+	r.Says("t.sh")
 }
 
 // TestScope: allow and deny, from the file and the flags.
 func TestScope(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.small()
-	w.run("allowed", "echo good > a", "--allow", "a").want(0)
-	rep := w.run("outside", "echo good > a; echo x > b", "--allow", "a").want(20).report()
+	w := world.New(t)
+	w.Small()
+	w.Run("allowed", "echo good > a", "--allow", "a").Want(0)
+	rep := w.Run("outside", "echo good > a; echo x > b", "--allow", "a").Want(20).Report()
 	if len(rep.Findings) == 0 || rep.Findings[0].Path != "b" || !strings.HasPrefix(rep.Findings[0].Rule, "scope.") || rep.Findings[0].Todo == "" {
 		t.Errorf("findings: %+v", rep.Findings)
 	}
-	w.run("nothing", "echo good > a", "--allow=").want(20)
-	w.file("wo.yaml", "version: 1\nname: by-file\ntask: From a file.\ncommand: [sh, -c, 'echo good > a']\nscope: {allow: [a]}\nlimits: {time: 1m}\nattempts: 2\n")
-	if got := w.sallyport("run", "--json", "-f", "wo.yaml").want(0).report(); got.Name != "by-file" || got.Branch != "sallyport/by-file" {
+	w.Run("nothing", "echo good > a", "--allow=").Want(20)
+	w.File("wo.yaml", "version: 1\nname: by-file\ntask: From a file.\ncommand: [sh, -c, 'echo good > a']\nscope: {allow: [a]}\nlimits: {time: 1m}\nattempts: 2\n")
+	if got := w.Sallyport("run", "--json", "-f", "wo.yaml").Want(0).Report(); got.Name != "by-file" || got.Branch != "sallyport/by-file" {
 		t.Errorf("%q %q", got.Name, got.Branch)
 	}
 }
@@ -168,29 +169,29 @@ func TestScope(t *testing.T) {
 // TestTrust: what the repository asks of the host needs a grant; without a terminal the command is named.
 func TestTrust(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.small()
-	w.file(".gitignore", "deps\n")
-	w.file("deps/lib", "from the host\n")
-	w.file("sallyport.yaml", policy("grep -q host deps/lib && sh t.sh", "deps: [deps]"))
-	w.commit("asks for deps")
-	r := w.run("asks", "echo good > a").want(40).says("sallyport trust")
-	if rep := r.report(); rep.Attempt != "" || rep.Reason.Code != "denied" {
+	w := world.New(t)
+	w.Small()
+	w.File(".gitignore", "deps\n")
+	w.File("deps/lib", "from the host\n")
+	w.File("sallyport.yaml", world.Policy("grep -q host deps/lib && sh t.sh", "deps: [deps]"))
+	w.Commit("asks for deps")
+	r := w.Run("asks", "echo good > a").Want(40).Says("sallyport trust")
+	if rep := r.Report(); rep.Attempt != "" || rep.Reason.Code != "denied" {
 		t.Errorf("%q %+v", rep.Attempt, rep.Reason)
 	}
-	w.sallyport("trust", "--show").want(0).says("deps", "not granted")
-	w.sallyport("trust").want(40).says("sallyport trust --yes")
-	w.sallyport("trust", "--yes").want(0).says("Granted")
-	rep := w.run("asks", "grep -q host deps/lib || exit 5; echo changed > deps/lib; echo good > a").want(0).report()
+	w.Sallyport("trust", "--show").Want(0).Says("deps", "not granted")
+	w.Sallyport("trust").Want(40).Says("sallyport trust --yes")
+	w.Sallyport("trust", "--yes").Want(0).Says("Granted")
+	rep := w.Run("asks", "grep -q host deps/lib || exit 5; echo changed > deps/lib; echo good > a").Want(0).Report()
 	if len(rep.Changes) != 1 {
 		t.Errorf("changes: %+v", rep.Changes)
 	}
-	if got := w.read("deps/lib"); got != "from the host\n" {
+	if got := w.Read("deps/lib"); got != "from the host\n" {
 		t.Errorf("the agent wrote into the person's dependencies: %q", got)
 	}
-	w.file("sallyport.yaml", policy("sh t.sh", "deps: [deps, more]"))
-	w.commit("asks for more")
-	w.run("more", "echo good > a").want(40)
+	w.File("sallyport.yaml", world.Policy("sh t.sh", "deps: [deps, more]"))
+	w.Commit("asks for more")
+	w.Run("more", "echo good > a").Want(40)
 }
 
 // TestInit: what init writes for each kind of repository is taken by run as it is.
@@ -209,28 +210,28 @@ func TestInit(t *testing.T) {
 		{"nothing", map[string]string{"README": "x\n"}, ""},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := world.New(t)
 			if k.name == "rust" {
-				w.hostRust()
+				hostRust(w)
 			}
 			for name, text := range k.files {
-				w.file(name, text)
+				w.File(name, text)
 			}
-			w.commit("a repository")
-			r := w.sallyport("init").want(0).says("sallyport.yaml")
-			written := w.read("sallyport.yaml")
-			if k.check != "" && !strings.Contains(r.out, k.check) {
-				t.Errorf("init said nothing of %q:\n%s", k.check, r.out)
+			w.Commit("a repository")
+			r := w.Sallyport("init").Want(0).Says("sallyport.yaml")
+			written := w.Read("sallyport.yaml")
+			if k.check != "" && !strings.Contains(r.Out, k.check) {
+				t.Errorf("init said nothing of %q:\n%s", k.check, r.Out)
 			}
 			if !strings.Contains(written, "#") || !strings.Contains(written, "version: 1") {
 				t.Errorf("not a commented file:\n%s", written)
 			}
-			w.sallyport("init").want(2).says("exists")
-			if w.read("sallyport.yaml") != written {
+			w.Sallyport("init").Want(2).Says("exists")
+			if w.Read("sallyport.yaml") != written {
 				t.Error("init overwrote its file")
 			}
 			// The agent does nothing: rejected, but the file was taken and nothing was refused.
-			rep := w.run("try", "true").want(20).report()
+			rep := w.Run("try", "true").Want(20).Report()
 			if rep.Reason.Code != "no-change" {
 				t.Errorf("%+v", rep.Reason)
 			}
@@ -239,18 +240,18 @@ func TestInit(t *testing.T) {
 }
 
 // hostRust lets the world use the Rust of the user that runs the tests: its home is not the world's.
-func (w *world) hostRust() {
-	w.t.Helper()
-	rust(w.t)
+func hostRust(w *world.World) {
+	w.T.Helper()
+	rust(w.T)
 	home, err := os.UserHomeDir()
-	w.must(err)
+	w.Must(err)
 	for name, folder := range map[string]string{"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"} {
 		dir := os.Getenv(name)
 		if dir == "" {
 			dir = filepath.Join(home, folder)
 		}
 		if _, err := os.Stat(dir); err == nil {
-			w.env = append(w.env, name+"="+dir)
+			w.Env = append(w.Env, name+"="+dir)
 		}
 	}
 }

@@ -6,18 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sallyport.dev/sallyport/test/world"
 )
 
 // link gives the world a file of the host, without a copy where both lie on one file system.
-func (w *world) link(from, to string) {
-	w.t.Helper()
-	w.must(os.MkdirAll(filepath.Dir(to), 0o755))
+func link(w *world.World, from, to string) {
+	w.T.Helper()
+	w.Must(os.MkdirAll(filepath.Dir(to), 0o755))
 	if os.Link(from, to) == nil {
 		return
 	}
 	b, err := os.ReadFile(from)
-	w.must(err)
-	w.must(os.WriteFile(to, b, 0o755))
+	w.Must(err)
+	w.Must(os.WriteFile(to, b, 0o755))
 }
 
 // rust is a real toolchain's folder: behind rustup's proxies, or the system's.
@@ -46,66 +48,60 @@ func TestHomeToolchains(t *testing.T) {
 	if node, err = filepath.EvalSymlinks(node); err != nil {
 		t.Fatal(err)
 	}
-	for _, who := range []struct {
-		name string
-		uid  int
-	}{{"as root", 0}, {"as an ordinary user", ordinary}} {
-		t.Run(who.name, func(t *testing.T) {
-			t.Parallel()
-			w := worldOf(t, who.uid)
-			home := func(parts ...string) string { return filepath.Join(append([]string{w.home}, parts...)...) }
-			nvm := home(".nvm/versions/node/v20.20.2")
-			w.link(node, filepath.Join(nvm, "bin/node"))
-			w.file(home(".nvm/nvm.sh"), "# nvm\n")
-			w.file(home(".nvm/alias/default"), "v20.20.2\n")
-			w.file(filepath.Join(nvm, "etc/npmrc"), "//registry.invalid/:_authToken="+canary+"\n")
+	world.Each(t, func(t *testing.T, w *world.World) {
+		home := func(parts ...string) string { return filepath.Join(append([]string{w.Home}, parts...)...) }
+		nvm := home(".nvm/versions/node/v20.20.2")
+		link(w, node, filepath.Join(nvm, "bin/node"))
+		w.File(home(".nvm/nvm.sh"), "# nvm\n")
+		w.File(home(".nvm/alias/default"), "v20.20.2\n")
+		w.File(filepath.Join(nvm, "etc/npmrc"), "//registry.invalid/:_authToken="+canary+"\n")
 
-			python, err := filepath.EvalSymlinks(systemPython(t))
-			w.must(err)
-			version := home(".pyenv/versions/3.99.0")
-			w.link(python, filepath.Join(version, "bin", filepath.Base(python)))
-			w.must(os.Symlink(filepath.Base(python), filepath.Join(version, "bin/python3")))
-			w.file(home(".pyenv/version"), "3.99.0\n")
-			w.file(home(".pyenv/libexec/pyenv"), "#!/bin/sh\n[ \"$1\" = exec ] && shift\nprogram=$1; shift\nexec \"${PYENV_ROOT:-$HOME/.pyenv}/versions/$(cat \"${PYENV_ROOT:-$HOME/.pyenv}/version\")/bin/$program\" \"$@\"\n")
-			w.file(home(".pyenv/shims/python3"), "#!/usr/bin/env bash\nset -e\nprogram=\"${0##*/}\"\nexec \""+home(".pyenv/libexec/pyenv")+"\" exec \"$program\" \"$@\"\n")
+		python, err := filepath.EvalSymlinks(systemPython(t))
+		w.Must(err)
+		version := home(".pyenv/versions/3.99.0")
+		link(w, python, filepath.Join(version, "bin", filepath.Base(python)))
+		w.Must(os.Symlink(filepath.Base(python), filepath.Join(version, "bin/python3")))
+		w.File(home(".pyenv/version"), "3.99.0\n")
+		w.File(home(".pyenv/libexec/pyenv"), "#!/bin/sh\n[ \"$1\" = exec ] && shift\nprogram=$1; shift\nexec \"${PYENV_ROOT:-$HOME/.pyenv}/versions/$(cat \"${PYENV_ROOT:-$HOME/.pyenv}/version\")/bin/$program\" \"$@\"\n")
+		w.File(home(".pyenv/shims/python3"), "#!/usr/bin/env bash\nset -e\nprogram=\"${0##*/}\"\nexec \""+home(".pyenv/libexec/pyenv")+"\" exec \"$program\" \"$@\"\n")
 
-			sysroot := rust(t)
-			chain := home(".rustup/toolchains/stable-x86_64-unknown-linux-gnu")
-			for _, part := range []string{"bin", "lib"} {
-				w.must(filepath.WalkDir(filepath.Join(sysroot, part), func(p string, d os.DirEntry, err error) error {
-					if err == nil && d.Type().IsRegular() {
-						rel, _ := filepath.Rel(sysroot, p)
-						w.link(p, filepath.Join(chain, rel))
-					}
-					return err
-				}))
-			}
-			w.file(home(".rustup/settings.toml"), "default_toolchain = \"stable-x86_64-unknown-linux-gnu\"\nprofile = \"default\"\nversion = \"12\"\n")
-			for _, p := range []string{"cargo", "rustc", "rustdoc"} {
-				// What rustup's proxy does, without its program, which not every host has.
-				w.file(home(".cargo/bin", p), "#!/bin/sh\nexec \"${RUSTUP_HOME:-$HOME/.rustup}/toolchains/stable-x86_64-unknown-linux-gnu/bin/"+p+"\" \"$@\"\n")
-			}
+		sysroot := rust(t)
+		chain := home(".rustup/toolchains/stable-x86_64-unknown-linux-gnu")
+		for _, part := range []string{"bin", "lib"} {
+			w.Must(filepath.WalkDir(filepath.Join(sysroot, part), func(p string, d os.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					rel, _ := filepath.Rel(sysroot, p)
+					link(w, p, filepath.Join(chain, rel))
+				}
+				return err
+			}))
+		}
+		w.File(home(".rustup/settings.toml"), "default_toolchain = \"stable-x86_64-unknown-linux-gnu\"\nprofile = \"default\"\nversion = \"12\"\n")
+		for _, p := range []string{"cargo", "rustc", "rustdoc"} {
+			// What rustup's proxy does, without its program, which not every host has.
+			w.File(home(".cargo/bin", p), "#!/bin/sh\nexec \"${RUSTUP_HOME:-$HOME/.rustup}/toolchains/stable-x86_64-unknown-linux-gnu/bin/"+p+"\" \"$@\"\n")
+		}
 
-			hidden := []string{".npmrc", ".netrc", ".git-credentials", ".pypirc", ".ssh/id_ed25519", ".ssh/config", ".aws/credentials", ".config/gh/hosts.yml",
-				".docker/config.json", ".kube/config", ".cargo/credentials.toml", ".cargo/credentials", ".claude/.credentials.json", ".codex/auth.json", ".gnupg/secring.gpg"}
-			for _, f := range hidden {
-				w.file(home(f), "//registry.invalid/:_authToken="+canary+"\n")
-			}
-			if w.uid != os.Getuid() { // folders made on the way; hard links stay the host's
-				w.must(exec.Command("find", w.home, "-type", "d", "-exec", "chown", "1000:1000", "{}", "+").Run())
-			}
-			path := strings.Join([]string{filepath.Join(nvm, "bin"), home(".pyenv/shims"), home(".cargo/bin"), "/usr/local/bin", "/usr/bin", "/bin"}, ":")
-			w.env = append(w.env, "PATH="+path, "AWS_SECRET_ACCESS_KEY="+canary, "NPM_TOKEN="+canary, "GITHUB_TOKEN="+canary, "ANTHROPIC_API_KEY="+canary)
+		hidden := []string{".npmrc", ".netrc", ".git-credentials", ".pypirc", ".ssh/id_ed25519", ".ssh/config", ".aws/credentials", ".config/gh/hosts.yml",
+			".docker/config.json", ".kube/config", ".cargo/credentials.toml", ".cargo/credentials", ".claude/.credentials.json", ".codex/auth.json", ".gnupg/secring.gpg"}
+		for _, f := range hidden {
+			w.File(home(f), "//registry.invalid/:_authToken="+canary+"\n")
+		}
+		if w.UID != os.Getuid() { // folders made on the way; hard links stay the host's
+			w.Must(exec.Command("find", w.Home, "-type", "d", "-exec", "chown", "1000:1000", "{}", "+").Run())
+		}
+		path := strings.Join([]string{filepath.Join(nvm, "bin"), home(".pyenv/shims"), home(".cargo/bin"), "/usr/local/bin", "/usr/bin", "/bin"}, ":")
+		w.Env = append(w.Env, "PATH="+path, "AWS_SECRET_ACCESS_KEY="+canary, "NPM_TOKEN="+canary, "GITHUB_TOKEN="+canary, "ANTHROPIC_API_KEY="+canary)
 
-			w.file("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n")
-			w.file("Cargo.lock", "version = 3\n\n[[package]]\nname = \"x\"\nversion = \"0.1.0\"\n")
-			w.file(".gitignore", "target/\n")
-			w.file("src/lib.rs", "pub fn two() -> i32 { 2 }\n#[test]\nfn t() { assert_eq!(two(), 2) }\n")
-			w.file("x.js", "if (1 + 1 !== 2) process.exit(1)\n")
-			w.file("sallyport.yaml", "version: 1\nlimits: {time: 5m}\nchecks:\n  - {name: rust, run: cargo test --offline}\n  - {name: node, run: node x.js}\n  - {name: python, run: python3 -c 'import json'}\n")
-			w.commit("three languages")
+		w.File("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n")
+		w.File("Cargo.lock", "version = 3\n\n[[package]]\nname = \"x\"\nversion = \"0.1.0\"\n")
+		w.File(".gitignore", "target/\n")
+		w.File("src/lib.rs", "pub fn two() -> i32 { 2 }\n#[test]\nfn t() { assert_eq!(two(), 2) }\n")
+		w.File("x.js", "if (1 + 1 !== 2) process.exit(1)\n")
+		w.File("sallyport.yaml", "version: 1\nlimits: {time: 5m}\nchecks:\n  - {name: rust, run: cargo test --offline}\n  - {name: node, run: node x.js}\n  - {name: python, run: python3 -c 'import json'}\n")
+		w.Commit("three languages")
 
-			script := `for p in node python3 cargo; do echo "$p=$(command -v $p)"; done
+		script := `for p in node python3 cargo; do echo "$p=$(command -v $p)"; done
 echo "path=$PATH"
 node -e 'console.log("node-runs=" + process.version[0])'
 python3 -c 'import json; print("python-runs=yes")'
@@ -116,33 +112,32 @@ for f in ` + strings.Join(hidden, " ") + `; do if [ -s "$HOME/$f" ]; then echo "
 (: > "$HOME/.cargo/bin/evil") 2>/dev/null && echo wrote=cargo
 (: > "$HOME/.pyenv/shims/evil") 2>/dev/null && echo wrote=pyenv
 echo 'pub fn three() -> i32 { 3 }' >> src/lib.rs`
-			rep := w.run("tools", script).want(0).report()
-			accepted(t, w, rep)
-			log := w.sallyport("logs", string(rep.Attempt)).want(0).out
-			for _, want := range []string{"node=" + filepath.Join(nvm, "bin/node"), "python3=" + home(".pyenv/shims/python3"), "cargo=" + home(".cargo/bin/cargo"),
-				"node-runs=v", "python-runs=yes", "cargo-runs=yes", "found=\n", "env=0"} {
-				if !strings.Contains(log, want) {
-					t.Errorf("inside, expected %q in\n%s", want, log)
-				}
+		rep := w.Run("tools", script).Want(0).Report()
+		accepted(t, w, rep)
+		log := w.Sallyport("logs", string(rep.Attempt)).Want(0).Out
+		for _, want := range []string{"node=" + filepath.Join(nvm, "bin/node"), "python3=" + home(".pyenv/shims/python3"), "cargo=" + home(".cargo/bin/cargo"),
+			"node-runs=v", "python-runs=yes", "cargo-runs=yes", "found=\n", "env=0"} {
+			if !strings.Contains(log, want) {
+				t.Errorf("inside, expected %q in\n%s", want, log)
 			}
-			if strings.Contains(log, "there=") {
-				t.Errorf("credential files are inside:\n%s", log)
+		}
+		if strings.Contains(log, "there=") {
+			t.Errorf("credential files are inside:\n%s", log)
+		}
+		for _, f := range []string{home(".cargo/bin/evil"), home(".pyenv/shims/evil")} {
+			if _, err := os.Lstat(f); err == nil {
+				t.Errorf("the agent wrote into the person's toolchain: %s", f)
 			}
-			for _, f := range []string{home(".cargo/bin/evil"), home(".pyenv/shims/evil")} {
-				if _, err := os.Lstat(f); err == nil {
-					t.Errorf("the agent wrote into the person's toolchain: %s", f)
-				}
+		}
+		_, inner, _ := strings.Cut(log, "path=")
+		inner, _, _ = strings.Cut(inner, "\n")
+		at := -1
+		for _, dir := range []string{filepath.Join(nvm, "bin"), home(".pyenv/shims"), home(".cargo/bin"), "/usr/bin"} {
+			i := strings.Index(inner+":", dir+":")
+			if i <= at {
+				t.Errorf("PATH inside does not keep the order: %s", inner)
 			}
-			_, inner, _ := strings.Cut(log, "path=")
-			inner, _, _ = strings.Cut(inner, "\n")
-			at := -1
-			for _, dir := range []string{filepath.Join(nvm, "bin"), home(".pyenv/shims"), home(".cargo/bin"), "/usr/bin"} {
-				i := strings.Index(inner+":", dir+":")
-				if i <= at {
-					t.Errorf("PATH inside does not keep the order: %s", inner)
-				}
-				at = i
-			}
-		})
-	}
+			at = i
+		}
+	})
 }

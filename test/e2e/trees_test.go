@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/test/world"
 )
 
 // goEnv is a value of the host's go.
@@ -22,9 +23,9 @@ func goEnv(t *testing.T, name string) string {
 }
 
 // copyTree copies plain files and links, writable.
-func (w *world) copyTree(from, to string) {
-	w.t.Helper()
-	w.must(filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+func copyTree(w *world.World, from, to string) {
+	w.T.Helper()
+	w.Must(filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (w *world) copyTree(from, to string) {
 			err = os.WriteFile(dst, b, fi.Mode()|0o600)
 		}
 		if err == nil {
-			w.own(dst)
+			w.Own(dst)
 		}
 		return err
 	}))
@@ -71,17 +72,17 @@ func TestGoModules(t *testing.T) {
 			if err != nil || strings.TrimSpace(string(out)) == "" {
 				t.Fatalf("the module %s is not in the module cache: %v", m.path, err)
 			}
-			w := newWorld(t)
-			w.env = append(w.env, "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"))
-			w.copyTree(strings.TrimSpace(string(out)), w.repo)
-			w.file("sallyport.yaml", policy("go test ./..."))
-			w.commit("as published")
-			before := w.fingerprint()
-			good := w.run("good", m.good).want(0).report()
+			w := world.New(t)
+			w.Env = append(w.Env, "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"))
+			copyTree(w, strings.TrimSpace(string(out)), w.Repo)
+			w.File("sallyport.yaml", world.Policy("go test ./..."))
+			w.Commit("as published")
+			before := w.Fingerprint()
+			good := w.Run("good", m.good).Want(0).Report()
 			t.Logf("seconds per stage %v; checks %+v", good.Timings, good.Checks)
 			accepted(t, w, good)
-			rejected(t, w.run("bad", m.bad).want(20).says("FAIL").report())
-			w.untouched(before, "sallyport/good")
+			rejected(t, w.Run("bad", m.bad).Want(20).Says("FAIL").Report())
+			w.Untouched(before, "sallyport/good")
 		})
 	}
 }
@@ -115,23 +116,23 @@ func nodeModules(t *testing.T) string {
 func TestNodePackage(t *testing.T) {
 	t.Parallel()
 	from := nodeModules(t)
-	w := newWorld(t)
-	w.copyTree(filepath.Join(from, "node_modules"), filepath.Join(w.repo, "node_modules"))
-	w.file(".gitignore", "node_modules/\n")
-	w.file("package.json", `{"name":"parity","version":"1.0.0","scripts":{"test":"node --test"},"dependencies":{"is-odd":"3.0.1"}}`+"\n")
-	w.file("index.js", "const odd = require('is-odd');\nexports.even = n => !odd(n);\n")
-	w.file("index.test.js", "const t = require('node:test'), a = require('node:assert');\nt('even', () => { a.equal(require('./index.js').even(2), true); a.equal(require('./index.js').even(3), false); });\n")
-	w.file("sallyport.yaml", policy("npm test", "deps: [node_modules]"))
-	w.commit("a package")
-	w.run("good", "true").want(40).says("sallyport trust")
-	w.sallyport("trust", "--yes").want(0)
-	before := w.fingerprint()
-	good := w.run("good", "npm test && echo 'exports.odd = odd;' >> index.js && echo hacked >> node_modules/is-odd/index.js").want(0).report()
+	w := world.New(t)
+	copyTree(w, filepath.Join(from, "node_modules"), filepath.Join(w.Repo, "node_modules"))
+	w.File(".gitignore", "node_modules/\n")
+	w.File("package.json", `{"name":"parity","version":"1.0.0","scripts":{"test":"node --test"},"dependencies":{"is-odd":"3.0.1"}}`+"\n")
+	w.File("index.js", "const odd = require('is-odd');\nexports.even = n => !odd(n);\n")
+	w.File("index.test.js", "const t = require('node:test'), a = require('node:assert');\nt('even', () => { a.equal(require('./index.js').even(2), true); a.equal(require('./index.js').even(3), false); });\n")
+	w.File("sallyport.yaml", world.Policy("npm test", "deps: [node_modules]"))
+	w.Commit("a package")
+	w.Run("good", "true").Want(40).Says("sallyport trust")
+	w.Sallyport("trust", "--yes").Want(0)
+	before := w.Fingerprint()
+	good := w.Run("good", "npm test && echo 'exports.odd = odd;' >> index.js && echo hacked >> node_modules/is-odd/index.js").Want(0).Report()
 	accepted(t, w, good)
-	rejected(t, w.run("bad", "sed -i 's/!odd/odd/' index.js").want(20).report())
-	cheat := w.run("cheat", `sed -i 's/!odd/odd/' index.js; echo 'module.exports = n => n % 2 === 0' > node_modules/is-odd/index.js; npm test`).want(20).report()
+	rejected(t, w.Run("bad", "sed -i 's/!odd/odd/' index.js").Want(20).Report())
+	cheat := w.Run("cheat", `sed -i 's/!odd/odd/' index.js; echo 'module.exports = n => n % 2 === 0' > node_modules/is-odd/index.js; npm test`).Want(20).Report()
 	rejected(t, cheat)
-	w.untouched(before, "sallyport/good")
+	w.Untouched(before, "sallyport/good")
 }
 
 // systemPython is a python3 that every user can run.
@@ -149,26 +150,26 @@ func systemPython(t *testing.T) string {
 // TestPythonProject: a virtual environment in the work tree, unittest as check, as an ordinary user.
 func TestPythonProject(t *testing.T) {
 	t.Parallel()
-	w := worldOf(t, ordinary)
-	w.command(w.repo, systemPython(t), "-m", "venv", "--without-pip", ".venv").want(0)
-	site, err := filepath.Glob(filepath.Join(w.repo, ".venv/lib/python3*/site-packages"))
+	w := world.As(t, world.Ordinary)
+	w.Command(w.Repo, systemPython(t), "-m", "venv", "--without-pip", ".venv").Want(0)
+	site, err := filepath.Glob(filepath.Join(w.Repo, ".venv/lib/python3*/site-packages"))
 	if err != nil || len(site) != 1 {
 		t.Fatalf("site-packages: %v %v", site, err)
 	}
-	w.file(filepath.Join(site[0], "rounding.py"), "def up(x):\n    return int(x) + (x > int(x))\n")
-	w.file(".gitignore", ".venv/\n__pycache__/\n")
-	w.file("pyproject.toml", "[project]\nname = \"bill\"\nversion = \"1\"\n")
-	w.file("bill.py", "from rounding import up\n\n\ndef total(items):\n    return up(sum(items))\n")
-	w.file("tests/__init__.py", "")
-	w.file("tests/test_bill.py", "import unittest\nfrom bill import total\n\n\nclass Bill(unittest.TestCase):\n    def test_total(self):\n        self.assertEqual(total([1.2, 2.1]), 4)\n")
-	w.file("sallyport.yaml", policy(".venv/bin/python -m unittest", "deps: [.venv]"))
-	w.commit("a project")
-	w.sallyport("trust", "--yes").want(0)
-	before := w.fingerprint()
-	good := w.run("good", ".venv/bin/python -m unittest && echo '# rounds up' >> bill.py").want(0).report()
+	w.File(filepath.Join(site[0], "rounding.py"), "def up(x):\n    return int(x) + (x > int(x))\n")
+	w.File(".gitignore", ".venv/\n__pycache__/\n")
+	w.File("pyproject.toml", "[project]\nname = \"bill\"\nversion = \"1\"\n")
+	w.File("bill.py", "from rounding import up\n\n\ndef total(items):\n    return up(sum(items))\n")
+	w.File("tests/__init__.py", "")
+	w.File("tests/test_bill.py", "import unittest\nfrom bill import total\n\n\nclass Bill(unittest.TestCase):\n    def test_total(self):\n        self.assertEqual(total([1.2, 2.1]), 4)\n")
+	w.File("sallyport.yaml", world.Policy(".venv/bin/python -m unittest", "deps: [.venv]"))
+	w.Commit("a project")
+	w.Sallyport("trust", "--yes").Want(0)
+	before := w.Fingerprint()
+	good := w.Run("good", ".venv/bin/python -m unittest && echo '# rounds up' >> bill.py").Want(0).Report()
 	accepted(t, w, good)
-	rejected(t, w.run("bad", "sed -i 's/up(sum/int(sum/' bill.py").want(20).says("AssertionError").report())
-	w.untouched(before, "sallyport/good")
+	rejected(t, w.Run("bad", "sed -i 's/up(sum/int(sum/' bill.py").Want(20).Says("AssertionError").Report())
+	w.Untouched(before, "sallyport/good")
 	if len(good.Changes) != 1 || good.Changes[0].Status != sallyport.ChangeModified {
 		t.Errorf("changes: %+v", good.Changes)
 	}

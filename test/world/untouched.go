@@ -1,6 +1,7 @@
-package e2e
+package world
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -11,16 +12,16 @@ import (
 	"strings"
 )
 
-// fingerprint is every path of the person's repository, .git included: kind, mode, owner-visible times where
+// Fingerprint is every path of the person's repository, .git included: kind, mode, owner-visible times where
 // they matter, and content.
-func (w *world) fingerprint() map[string]string {
-	w.t.Helper()
+func (w *World) Fingerprint() map[string]string {
+	w.T.Helper()
 	out := map[string]string{}
-	w.must(filepath.WalkDir(w.repo, func(path string, d fs.DirEntry, err error) error {
+	w.Must(filepath.WalkDir(w.Repo, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := filepath.Rel(w.repo, path)
+		name, _ := filepath.Rel(w.Repo, path)
 		fi, err := d.Info()
 		if err != nil {
 			return err
@@ -43,16 +44,16 @@ func (w *world) fingerprint() map[string]string {
 	return out
 }
 
-// untouched fails the test unless all that came to the repository since before is what publishing brings:
+// Untouched fails the test unless all that came to the repository since before is what publishing brings:
 // the branches given, their logs, and objects reachable from them.
-func (w *world) untouched(before map[string]string, branches ...string) {
-	w.t.Helper()
-	after := w.fingerprint()
+func (w *World) Untouched(before map[string]string, branches ...string) {
+	w.T.Helper()
+	after := w.Fingerprint()
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := after[name]; !ok {
-			w.t.Errorf("%s vanished from the repository", name)
+			w.T.Errorf("%s vanished from the repository", name)
 		} else if after[name] != before[name] && !ours(name, branches) {
-			w.t.Errorf("%s was touched:\n  %s\n  %s", name, before[name], after[name])
+			w.T.Errorf("%s was touched:\n  %s\n  %s", name, before[name], after[name])
 		}
 	}
 	var objects []string
@@ -67,7 +68,7 @@ func (w *world) untouched(before map[string]string, branches ...string) {
 			objects = append(objects, strings.ReplaceAll(rest, "/", ""))
 			continue
 		}
-		w.t.Errorf("%s appeared in the repository", name)
+		w.T.Errorf("%s appeared in the repository", name)
 	}
 	w.onlyPublished(objects, branches)
 }
@@ -84,12 +85,12 @@ func ours(name string, branches []string) bool {
 }
 
 // onlyPublished fails the test if a new object, loose or in a pack, is not reachable from the branches.
-func (w *world) onlyPublished(objects, branches []string) {
-	w.t.Helper()
+func (w *World) onlyPublished(objects, branches []string) {
+	w.T.Helper()
 	reachable := map[string]bool{}
 	if len(branches) > 0 {
 		args := append([]string{"rev-list", "--objects", "--no-object-names"}, branches...)
-		for _, o := range strings.Fields(w.git(args...)) {
+		for _, o := range strings.Fields(w.Git(args...)) {
 			reachable[o] = true
 		}
 	}
@@ -102,20 +103,39 @@ func (w *world) onlyPublished(objects, branches []string) {
 			continue
 		}
 		if !reachable[o] {
-			w.t.Errorf("object %s (%s) in the person's repository is reachable from no published branch", o, w.git("cat-file", "-t", o))
+			w.T.Errorf("object %s (%s) in the person's repository is reachable from no published branch", o, w.Git("cat-file", "-t", o))
 		}
 	}
 }
 
 // packed are the objects of one pack of the person's.
-func (w *world) packed(idx string) []string {
-	w.t.Helper()
-	r := w.commandWith(w.repo, nil, w.read(filepath.Join(".git", "objects", "pack", idx)), "git", "show-index").want(0)
+func (w *World) packed(idx string) []string {
+	w.T.Helper()
+	r := w.CommandWith("", nil, w.Read(filepath.Join(".git", "objects", "pack", idx)), "git", "show-index").Want(0)
 	var out []string
-	for line := range strings.Lines(r.out) {
+	for line := range strings.Lines(r.Out) {
 		if f := strings.Fields(line); len(f) > 1 {
 			out = append(out, f[1])
 		}
 	}
 	return out
+}
+
+// Holding lists the files below a folder that hold one of the texts.
+func (w *World) Holding(dir string, texts ...string) (found []string) {
+	w.T.Helper()
+	w.Must(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(b, []byte(text)) }) {
+			found = append(found, path)
+		}
+		return nil
+	}))
+	return found
 }
