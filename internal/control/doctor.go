@@ -68,6 +68,7 @@ func layerFixes(layers []sallyport.LayerReport) []Fix {
 // Doctor makes a sandbox, asks its probes, and removes it.
 func (c *Control) Doctor(ctx context.Context) (Doctor, error) {
 	d := Doctor{OK: true, Layers: []sallyport.LayerReport{}, Facts: c.facts(), Fixes: []Fix{}}
+	host := thisHost()
 	p, err := c.provider("local")
 	if err != nil {
 		return d, err
@@ -76,7 +77,8 @@ func (c *Control) Doctor(ctx context.Context) (Doctor, error) {
 	if err != nil {
 		d.OK = false
 		d.Facts = append(d.Facts, Fact{"sandbox", err.Error(), false})
-		d.Fixes = append(d.Fixes, namespaceFixes()...)
+		d.with(host.namespaces(false))
+		d.with(host.systemd())
 		return d, nil
 	}
 	d.Layers = caps.Layers
@@ -87,12 +89,25 @@ func (c *Control) Doctor(ctx context.Context) (Doctor, error) {
 			}
 		}
 	}
+	// Root may make user namespaces whatever the host says to the user it is made ready for.
+	d.with(host.namespaces(os.Geteuid() != 0))
+	d.with(host.systemd())
 	d.Fixes = append(d.Fixes, layerFixes(caps.Layers)...)
 	for _, n := range caps.Notes {
 		d.Facts = append(d.Facts, Fact{"provider", n, true})
 	}
 	d.Facts = append(d.Facts, Fact{"exit status reported by", caps.StatusBy, caps.StatusBy == "keeper"})
 	return d, nil
+}
+
+// with adds what was found out about the host.
+func (d *Doctor) with(found []condition) {
+	for _, c := range found {
+		d.Facts = append(d.Facts, c.Fact)
+		if c.fix.Why != "" {
+			d.Fixes = append(d.Fixes, c.fix)
+		}
+	}
 }
 
 func (c *Control) facts() []Fact {
@@ -110,22 +125,6 @@ func (c *Control) facts() []Fact {
 		f = append(f, Fact{"sallyport", Version + " sha256:" + hashFile(exe), true})
 	}
 	return f
-}
-
-// namespaceFixes are what usually stands in the way of a user namespace.
-func namespaceFixes() []Fix {
-	var fixes []Fix
-	read := func(p string) string { b, _ := os.ReadFile(p); return strings.TrimSpace(string(b)) }
-	if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-		fixes = append(fixes, Fix{"AppArmor keeps ordinary users from making user namespaces", `printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile sallyport-keeper /**/sallyport-keeper flags=(unconfined) { userns, }\n' | sudo tee /etc/apparmor.d/sallyport-keeper && sudo apparmor_parser -r /etc/apparmor.d/sallyport-keeper`})
-	}
-	if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-		fixes = append(fixes, Fix{"user namespaces are switched off for ordinary users", "sudo sysctl -w kernel.unprivileged_userns_clone=1"})
-	}
-	if read("/proc/sys/user/max_user_namespaces") == "0" {
-		fixes = append(fixes, Fix{"no user namespace may be made", "sudo sysctl -w user.max_user_namespaces=10000"})
-	}
-	return fixes
 }
 
 // Trust is what a repository asks of the host, and whether that was granted.

@@ -1,6 +1,7 @@
 // Package guest_test runs the shipped programs, and the kernel-facing rooms' own tests, on a kernel other than
-// the developer's: Linux 6.1 of Debian 12 with pure cgroup v2 and Landlock ABI 2, as an ordinary user with a
-// delegated subtree. The guest is tools/guest.
+// the developer's: Linux 6.1 of Debian 12 with pure cgroup v2 and Landlock ABI 2, as an ordinary user: with a
+// delegated subtree and no service manager (TestGuest), and logged in under systemd (TestSystemd). The guest is
+// tools/guest.
 package guest_test
 
 import (

@@ -142,15 +142,28 @@ func furnish(root string) error {
 		}
 	}
 	for name, content := range map[string]string{
-		"etc/passwd":      "root:x:0:0:root:/root:/bin/bash\n" + "dev:x:1001:1001:Developer:/home/dev:/bin/bash\n" + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"etc/group":       "root:x:0:\ntty:x:5:\ndev:x:1001:\nnogroup:x:65534:\n",
-		"etc/hosts":       "127.0.0.1 localhost guest\n",
-		"etc/hostname":    "guest\n",
-		"etc/machine-id":  "00000000000000000000000000000001\n",
-		"etc/resolv.conf": "nameserver 127.0.0.1\n",
+		"etc/passwd": "root:x:0:0:root:/root:/bin/bash\n" + "messagebus:x:100:100::/nonexistent:/usr/sbin/nologin\n" + "dev:x:1001:1001:Developer:/home/dev:/bin/bash\n" + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		"etc/shadow": "root:*:1::::::\ndev:*:1::::::\n",
+		"etc/group":  "root:x:0:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\nmessagebus:x:100:\ndev:x:1001:\nnogroup:x:65534:\n",
+		// As pam-auth-update writes them, but that the only user needs no password: root lets it in.
+		"etc/pam.d/common-auth":                   "auth sufficient pam_rootok.so\nauth requisite pam_deny.so\n",
+		"etc/pam.d/common-account":                "account required pam_permit.so\n",
+		"etc/pam.d/common-session":                "session required pam_unix.so\nsession optional pam_systemd.so\n",
+		"etc/pam.d/common-session-noninteractive": "session required pam_unix.so\n",
+		"etc/pam.d/common-password":               "password requisite pam_deny.so\n",
+		"etc/hosts":                               "127.0.0.1 localhost guest\n",
+		"etc/hostname":                            "guest\n",
+		"etc/machine-id":                          "00000000000000000000000000000001\n",
+		"etc/resolv.conf":                         "nameserver 127.0.0.1\n",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
 			return fmt.Errorf("furnish: %w", err)
+		}
+	}
+	// Setuid in its package; whoever unpacks without being root loses that.
+	for _, name := range []string{"usr/bin/newuidmap", "usr/bin/newgidmap"} {
+		if err := os.Chmod(filepath.Join(root, name), os.ModeSetuid|0o755); err != nil {
+			return err
 		}
 	}
 	// dash's and gawk's alternatives are links that scripts make.

@@ -25,7 +25,9 @@ import (
 type Config struct {
 	Local  string // folder that the guest has read-only at /usr/local, owned by root
 	Memory int    // MiB; 0: 1024
-	CPUs   int    // 0: 1; each more costs the emulator more than it gives, as the guest's processors wait for each other
+	// Systemd: process 1 is systemd, and what runs commands is a service of it. Else nothing manages cgroups or logins.
+	Systemd bool
+	CPUs    int // 0: 1; each more costs the emulator more than it gives, as the guest's processors wait for each other
 }
 
 // Machine is a running guest. Its methods may be called at once by several goroutines.
@@ -99,6 +101,10 @@ func (c Config) prepare(b Base, dir string) ([]string, error) {
 	if err := makeImage(filepath.Join(dir, "local.img"), c.Local, size+size/4+16<<20); err != nil {
 		return nil, err
 	}
+	kernel := "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr no_timer_check tsc=reliable mitigations=off"
+	if c.Systemd {
+		kernel += " " + talk.Manager + "=systemd"
+	}
 	return []string{
 		"-M", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
 		// All that the emulator can but a fifth level of page tables, which only makes it slower.
@@ -106,7 +112,7 @@ func (c Config) prepare(b Base, dir string) ([]string, error) {
 		"-kernel", b.kernel, "-initrd", filepath.Join(dir, "initial.cpio"),
 		// no_timer_check: on a loaded host the emulated timer is late, which the kernel takes for broken hardware.
 		// mitigations=off: there is no speculation to guard, and what guards it is slow.
-		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr no_timer_check tsc=reliable mitigations=off",
+		"-append", kernel,
 		"-serial", "file:" + filepath.Join(dir, "console"),
 		"-drive", "if=none,id=root,format=raw,snapshot=on,file=" + commas(b.root), "-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=local,format=raw,readonly=on,file=" + commas(filepath.Join(dir, "local.img")), "-device", "virtio-blk-pci,drive=local",

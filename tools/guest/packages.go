@@ -15,17 +15,22 @@ import (
 // kernelPackage names the kernel by dependence on the package of its real version.
 const kernelPackage = "linux-image-cloud-amd64"
 
-// userland is all that the guest has beside the kernel: a shell, the usual tools, git and what they load.
-// Their maintainer scripts are not run, so the list holds only packages that work when unpacked.
+// userland is all that the guest has beside the kernel: a shell, the usual tools, git, the service manager with
+// logins, what doctor --fix calls, and what they load. Their maintainer scripts are not run: furnish stands in for
+// the little that matters of them.
 var userland = []string{
 	"base-files", "ca-certificates", "coreutils", "dash", "bash", "diffutils", "findutils", "git", "grep", "gzip", "hostname",
 	"libacl1", "libattr1", "libblkid1", "libc6", "libc-bin", "libcap-ng0", "libcap2", "libcrypt1", "libexpat1", "libgcc-s1", "libgmp10", "libmount1",
 	"libncursesw6", "libpcre2-8-0", "libproc2-0", "libselinux1", "libsmartcols1", "libssl3", "libsystemd0", "liblz4-1", "liblzma5", "libzstd1",
 	"libgcrypt20", "libgpg-error0", "libtinfo6", "libudev1", "libuuid1", "mawk", "mount", "perl-base", "procps", "sed", "tar", "util-linux", "zlib1g",
+	"systemd", "libsystemd-shared", "libpam-systemd", "dbus", "dbus-bin", "dbus-daemon", "dbus-system-bus-common", "dbus-session-bus-common",
+	"libpam-modules", "libpam-modules-bin", "libpam-runtime", "libpam0g", "login", "passwd", "uidmap", "libsubid4", "apparmor",
+	"libapparmor1", "libargon2-1", "libaudit-common", "libaudit1", "libbz2-1.0", "libcryptsetup12", "libdb5.3", "libdbus-1-3", "libdevmapper1.02.1",
+	"libfdisk1", "libffi8", "libip4tc2", "libjson-c5", "libkmod2", "libp11-kit0", "libseccomp2", "libsemanage2", "libsepol2",
 }
 
 // recipe changes when the base would be made otherwise from the same packages.
-const recipe = "2"
+const recipe = "3"
 
 // archive is one package file as apt names it.
 type archive struct {

@@ -74,7 +74,7 @@ func (h Host) Open(factory, allocation string) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{Factory: factory, Allocation: allocation}
-	for _, p := range h.places {
+	for _, p := range h.known {
 		made := part{place: p, dir: p.dirOf(factory, allocation)}
 		if _, err := os.Lstat(made.dir); err == nil {
 			g.parts = append(g.parts, made)
@@ -95,7 +95,7 @@ func (h Host) List(factory string) ([]string, error) {
 		return nil, err
 	}
 	found := map[string]bool{}
-	for _, p := range h.places {
+	for _, p := range h.known {
 		entries, err := os.ReadDir(filepath.Join(p.parent, ours, factory))
 		if errors.Is(err, unix.ENOENT) {
 			continue
@@ -115,6 +115,18 @@ func (h Host) List(factory string) ([]string, error) {
 	}
 	sort.Strings(names)
 	return names, nil
+}
+
+// Prune removes the folders of a factory that hold nothing, wherever they lie: whoever was to make a group in
+// them was ended before it did. One that makes a group meanwhile makes them again.
+func (h Host) Prune(factory string) error {
+	if err := checkNames("prune cgroups", factory); err != nil {
+		return err
+	}
+	for _, p := range h.known {
+		p.prune(filepath.Join(p.parent, ours, factory))
+	}
+	return nil
 }
 
 func (p place) dirOf(factory, allocation string) string {

@@ -24,7 +24,8 @@ type Host struct {
 	// Problems says, for each controller that cannot be used, what was tried and what answered.
 	Problems map[string]string
 
-	places []place
+	places []place // where groups are made
+	known  []place // every folder below which a group of ours may lie, whoever made it from whichever session
 }
 
 // place is one hierarchy with the parent folder that can be written.
@@ -38,25 +39,25 @@ type place struct {
 // Under a delegated v2 scope that holds only this process it moves the process into a leaf of its own, since
 // v2 gives controllers only to groups whose parent holds no process.
 func Detect() Host {
-	h := Host{Mode: ModeNone, Controllers: map[string]string{}, Problems: map[string]string{}}
-	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return h
+	return detect(readFile("/proc/self/mountinfo"), readFile("/proc/self/cgroup"))
+}
+
+// Look is Detect without trying anything: a Host that finds groups (Open, List) and makes none. It also finds
+// those that this process could not put anybody into.
+func Look() Host {
+	h := Host{Mode: ModeNone}
+	for _, hi := range parseLayout(readFile("/proc/self/mountinfo"), readFile("/proc/self/cgroup")) {
+		h.learn(hi.withControllers())
 	}
-	self, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return h
-	}
-	return detect(string(mountinfo), string(self))
+	return h
 }
 
 func detect(mountinfo, self string) Host {
 	list := parseLayout(mountinfo, self)
 	h := Host{Mode: modeOf(list), Controllers: map[string]string{}, Problems: map[string]string{}}
 	for _, hi := range list {
-		if hi.v2 {
-			hi.has = words(readFile(filepath.Join(hi.mount, "cgroup.controllers")))
-		}
+		hi = hi.withControllers()
+		h.learn(hi)
 		hi.has = slices.DeleteFunc(slices.Clone(hi.has), func(c string) bool {
 			_, taken := h.Controllers[c]
 			return taken || !slices.Contains(controllers, c)
@@ -72,6 +73,30 @@ func detect(mountinfo, self string) Host {
 		}
 	}
 	return h
+}
+
+// withControllers fills in what only the kernel's own file says.
+func (h hierarchy) withControllers() hierarchy {
+	if h.v2 {
+		h.has = words(readFile(filepath.Join(h.mount, "cgroup.controllers")))
+	}
+	return h
+}
+
+// learn adds the folders of hi where groups may lie.
+func (h *Host) learn(hi hierarchy) {
+	has := slices.DeleteFunc(slices.Clone(hi.has), func(c string) bool { return !slices.Contains(controllers, c) })
+	if len(has) == 0 || !isCgroup(hi.mount, hi.v2) {
+		return
+	}
+	uid := os.Geteuid()
+	parents := hi.candidates(uid)
+	if hi.v2 && uid != 0 {
+		parents = append(parents, hi.scope(uid))
+	}
+	for _, parent := range unique(parents) {
+		h.known = append(h.known, place{hierarchy: hi, parent: parent, use: has})
+	}
 }
 
 // settle finds the first parent of hi where something can be used.
@@ -101,17 +126,19 @@ func (h *Host) settle(hi hierarchy) {
 
 // candidates are the folders below which groups may go, best first. Root uses the top, which is the same from
 // every session, so that a leftover is found again; a user uses what an administrator delegated to it: by the
-// names below, else the highest folder above its own cgroup that can be written (a subtree given by hand, of
-// which the user's session is one leaf), and its own at last.
+// names below, the Scope while inside it, else the highest folder above its own cgroup that can be written (a
+// subtree given by hand, of which the user's session is one leaf), and its own at last.
 func (h hierarchy) candidates(uid int) []string {
 	var out []string
 	if uid == 0 {
 		out = append(out, h.mount)
 	} else {
 		out = append(out, filepath.Join(h.mount, ours+"-"+strconv.Itoa(uid)))
+		if h.v2 && inside(h.own(), h.scope(uid)) { // from outside it could go away under what is made in it
+			out = append(out, h.scope(uid))
+		}
 		if h.v2 {
-			u := strconv.Itoa(uid)
-			out = append(out, filepath.Join(h.mount, "user.slice", "user-"+u+".slice", "user@"+u+".service"))
+			out = append(out, h.manager(uid))
 		}
 	}
 	own := h.own()
@@ -227,8 +254,7 @@ func isCgroup(dir string, v2 bool) bool {
 func (h Host) FixFor(uid int) string {
 	u := strconv.Itoa(uid)
 	if h.Mode == ModeV2 {
-		return "run under a delegated scope: `systemd-run --user --scope -p Delegate=yes sallyport …`; " +
-			"once: `loginctl enable-linger " + u + "`, and Delegate=cpu memory pids for user@" + u + ".service"
+		return "a systemd manager of user " + u + " is needed (one runs while somebody is logged in, or lingers) that cpu, memory and pids are delegated to"
 	}
 	if h.Mode == ModeNone {
 		return "mount a cgroup hierarchy with the controllers memory, pids and cpu"

@@ -131,6 +131,11 @@ func TestCandidates(t *testing.T) {
 		// A folder given by hand comes before the leaf in it; outside of one's own cgroup namespace nothing does.
 		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/given/driver", v2: true}, 7,
 			[]string{"/sys/fs/cgroup/sallyport-7", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service", "/sys/fs/cgroup/given", "/sys/fs/cgroup/given/driver"}},
+		// The manager's scope counts for whoever is in it, and comes before folders in the middle of the manager's tree.
+		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/user.slice/user-7.slice/user@7.service/app.slice/sallyport.scope/sallyport-self", v2: true}, 7,
+			[]string{"/sys/fs/cgroup/sallyport-7", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service/app.slice/sallyport.scope", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service",
+				"/sys/fs/cgroup/user.slice", "/sys/fs/cgroup/user.slice/user-7.slice", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service/app.slice",
+				"/sys/fs/cgroup/user.slice/user-7.slice/user@7.service/app.slice/sallyport.scope/sallyport-self"}},
 		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/../other", v2: true}, 7,
 			[]string{"/sys/fs/cgroup/sallyport-7", "/sys/fs/cgroup/user.slice/user-7.slice/user@7.service"}},
 		{hierarchy{mount: "/sys/fs/cgroup", root: "/", self: "/", v2: true}, 0, []string{"/sys/fs/cgroup"}},

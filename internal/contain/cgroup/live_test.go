@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -674,5 +675,77 @@ func BenchmarkCreateDestroy(b *testing.B) {
 		if err := g.Destroy(context.Background()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What was begun is removed, whichever level it had come to; what is in use is not.
+func TestPrune(t *testing.T) {
+	h := Detect()
+	if len(h.places) == 0 {
+		t.Skipf("no controller can be written here: %v", h.Problems)
+	}
+	factory := "fac_prune" + strconv.Itoa(os.Getpid())
+	left := func() (found []string) {
+		for _, p := range h.places {
+			if _, err := os.Lstat(filepath.Join(p.parent, ours, factory)); err == nil {
+				found = append(found, p.parent)
+			}
+		}
+		return found
+	}
+	for _, p := range h.places {
+		if err := os.MkdirAll(filepath.Join(p.parent, ours, factory), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, _, err := h.Create(factory, "alc_used", allCPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Look().Prune(factory), Look().Prune(factory)); err != nil || len(left()) != len(h.places) {
+		t.Errorf("%v, of %d places there are %v", err, len(h.places), left())
+	}
+	// Emptied behind its back, as by a Destroy that was ended half-way.
+	for _, p := range g.parts {
+		if err := unix.Rmdir(p.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Look().Prune(factory); err != nil || len(left()) > 0 {
+		t.Errorf("%v, left %v", err, left())
+	}
+	if err := Look().Prune("../" + factory); sallyport.CodeOf(err) != sallyport.CodeInvalid {
+		t.Errorf("a path passed as an id: %v", err)
+	}
+}
+
+// Those that make groups meanwhile get them, with their limits.
+func TestPruneBesideCreate(t *testing.T) {
+	h := Detect()
+	if len(h.places) == 0 {
+		t.Skipf("no controller can be written here: %v", h.Problems)
+	}
+	factory := "fac_race" + strconv.Itoa(os.Getpid())
+	t.Cleanup(func() { _ = h.Prune(factory) })
+	stop := make(chan struct{})
+	var pruners sync.WaitGroup
+	defer pruners.Wait()
+	defer close(stop)
+	pruners.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = h.Prune(factory)
+			}
+		}
+	})
+	for i := range 50 {
+		g, reports, err := h.Create(factory, "alc_"+strconv.Itoa(i), allCPU)
+		if err != nil || g == nil || len(g.parts) != len(h.places) {
+			t.Fatalf("round %d: %v %+v", i, err, reports)
+		}
+		destroy(t, g)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,14 +47,15 @@ func (p place) makeOnce(dir string) error {
 // take the others with it. Those that do not come are noticed by the write that needs them.
 func (p place) giveControllers(dir string) error {
 	have := words(readFile(filepath.Join(dir, "cgroup.subtree_control")))
-	for _, c := range p.use {
-		if contains(have, c) {
-			continue
-		}
+	missing := slices.DeleteFunc(slices.Clone(p.use), func(c string) bool { return slices.Contains(have, c) })
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := p.leaveAlone(dir); err != nil {
+		return err
+	}
+	for _, c := range missing {
 		err := write(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
-		if errors.Is(err, unix.EBUSY) && p.leaveAlone(dir) == nil {
-			err = write(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
-		}
 		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 			return err
 		}
@@ -62,36 +64,36 @@ func (p place) giveControllers(dir string) error {
 }
 
 // leaveAlone moves this process out of dir into a leaf below it, if it is the only one there. Other people's
-// processes are not touched.
+// processes are not touched: EBUSY. It is asked before anything is switched on: the kernel would take cpu and pids
+// above processes, and make of the folders below groups for threads, which no process can enter.
 func (p place) leaveAlone(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, "cgroup.type")); err != nil {
+		return nil // the hierarchy's own top, which may hold processes
+	}
 	me := strconv.Itoa(os.Getpid())
-	if procs := words(readFile(filepath.Join(dir, "cgroup.procs"))); len(procs) != 1 || procs[0] != me {
+	procs := words(readFile(filepath.Join(dir, "cgroup.procs")))
+	if len(procs) == 0 {
+		return nil
+	}
+	if len(procs) != 1 || procs[0] != me {
 		return unix.EBUSY
 	}
-	leaf := filepath.Join(dir, ours+"-self")
+	leaf := filepath.Join(dir, ScopeLeaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	return write(filepath.Join(leaf, "cgroup.procs"), me)
 }
 
-// prune removes empty folders of ours, from dir up to the parent, and stops at the first that is in use.
+// prune removes empty folders of ours, from dir up to the parent, and stops at the first that is in use. One that
+// is not there is no reason to stop: whoever was to make it may have been ended before.
 func (p place) prune(dir string) {
 	for dir != p.parent && strings.HasPrefix(dir, p.parent) {
-		if os.Remove(dir) != nil {
+		if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {
 			return
 		}
 		dir = filepath.Dir(dir)
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 // write makes exactly one write(2): a control file takes a value whole. It never creates a file, so a missing

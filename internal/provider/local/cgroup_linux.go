@@ -24,8 +24,21 @@ func (g group) close() {
 	}
 }
 
-// detect is asked once per process: it tries things out.
-var detect = sync.OnceValue(cgroup.Detect)
+// detect is asked once per process: it tries things out, and under systemd moves this process into the user's
+// scope first. Where that fails the host is used as it is: the receipt then says what does not hold, and why.
+var detect = sync.OnceValue(func() cgroup.Host {
+	h := cgroup.Detect()
+	if !h.WantsScope() {
+		return h
+	}
+	if err := enterScope(); err != nil {
+		for c := range h.Problems {
+			h.Problems[c] += "; " + err.Error()
+		}
+		return h
+	}
+	return cgroup.Detect()
+})
 
 // group makes the Allocation's cgroup, with its limits, and opens the doors to it.
 func (p *Provider) group(spec provider.Spec) (group, error) {
@@ -69,14 +82,15 @@ func watchMemory(layers []sallyport.LayerReport) []sallyport.LayerReport {
 	return layers
 }
 
-// dropGroup removes the Allocation's cgroup; none: nil.
+// dropGroup removes the Allocation's cgroup and what a Create that was ended left on the way to it; none: nil.
 func (p *Provider) dropGroup(ctx context.Context, a sallyport.AllocationID) error {
-	g, err := detect().Open(string(p.cfg.Factory), string(a))
-	if sallyport.CodeOf(err) == sallyport.CodeNotFound {
-		return nil
+	host := cgroup.Look()
+	g, err := host.Open(string(p.cfg.Factory), string(a))
+	if err == nil {
+		err = g.Destroy(ctx)
 	}
-	if err != nil {
+	if err != nil && sallyport.CodeOf(err) != sallyport.CodeNotFound {
 		return err
 	}
-	return g.Destroy(ctx)
+	return host.Prune(string(p.cfg.Factory))
 }

@@ -54,6 +54,10 @@ func boot() error {
 			return fmt.Errorf("mount %s: %w", m.at, err)
 		}
 	}
+	// Whoever becomes process 1 later finds this program there.
+	if err := copySelf("/new" + program); err != nil {
+		return err
+	}
 	if err := changeRoot("/new"); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport/tools/guest/talk"
 )
 
 const serveArg = "serve"
@@ -22,6 +24,10 @@ func main() {
 	}
 	if err := boot(); err != nil {
 		fmt.Println("guest: boot:", err)
+		halt()
+	}
+	if os.Getenv(talk.Manager) == "systemd" {
+		fmt.Println("guest: systemd:", becomeSystemd())
 		halt()
 	}
 	// A process of its own for the commands: process 1 waits for whoever ends, and must not take the status of

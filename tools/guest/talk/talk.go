@@ -7,6 +7,10 @@ import "time"
 // Port is the name of the serial port in the guest.
 const Port = "sallyport.guest"
 
+// Manager is a word on the kernel's command line, which makes it a variable in process 1's environment: "systemd"
+// asks for that as process 1.
+const Manager = "guest_manager"
+
 // Ready is the ID of the answer that the guest sends unasked, once, when it can take commands.
 const Ready = 0
 
