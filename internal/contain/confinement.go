@@ -48,6 +48,15 @@ func Prepare(c Confinement) (*Prepared, error) {
 	return &Prepared{want: c, filter: filter, abi: landlockABI()}, nil
 }
 
+// Warm does beforehand what Prepare would do at its first call.
+func Warm() error {
+	_, err := compiledPolicy()
+	if err == nil {
+		_, err = compiledNoAttach()
+	}
+	return err
+}
+
 // The two policies there are.
 var (
 	compiledPolicy   = sync.OnceValues(func() ([]unix.SockFilter, error) { return compile(policy()) })

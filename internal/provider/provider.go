@@ -51,6 +51,14 @@ type Provider interface {
 	Destroy(ctx context.Context, id sallyport.ResourceID) error
 }
 
+// Warmer is a Provider that can do beforehand what is the same in every Create.
+type Warmer interface {
+	// Warm returns once the next Create of this process will be faster, and may be called at any time. What it
+	// made holds nothing, bears no Allocation, is in no List, and ends with this process at the latest. An error
+	// says no more than that Create will take longer.
+	Warm(ctx context.Context) error
+}
+
 // Where a sandbox shows what the trusted side lays into it.
 const (
 	// StubFolder belongs first in PATH: names that mean nothing inside (apt, sudo) answer with a sentence.
@@ -67,6 +75,10 @@ type Capabilities struct {
 	Notes    []string                // facts for `doctor`: "uid: the user's own (weaker)"
 }
 
+// MaxLease bounds what a holder may ask: beyond it a dead Mission Control would leave an agent unattended for
+// longer than anybody looks.
+const MaxLease = time.Hour
+
 // Spec is everything a sandbox is made from. It is frozen: its digest is journalled before Create.
 type Spec struct {
 	Factory    sallyport.FactoryID    `json:"factory"`
@@ -81,9 +93,9 @@ type Spec struct {
 	Command    Command                `json:"command"`
 	Limits     sallyport.Limits       `json:"limits"`
 	Require    []sallyport.Layer      `json:"require"`
-	EgressPort int                    `json:"egress_port"` // loopback port whose listening socket is handed out; 0: none
-	LeaseTTL   time.Duration          `json:"lease_ttl_ns"`
-	Hold       time.Duration          `json:"hold_ns"` // how long a workspace is kept after the lease died
+	EgressPort int                    `json:"egress_port"`  // loopback port whose listening socket is handed out; 0: none
+	LeaseTTL   time.Duration          `json:"lease_ttl_ns"` // of the first lease: above 0, at most MaxLease
+	Hold       time.Duration          `json:"hold_ns"`      // how long a workspace is kept after the lease died
 }
 
 // Workspace is the tree the command works on.
@@ -131,7 +143,6 @@ type Status struct {
 	Attempt    sallyport.AttemptID
 	Alive      bool // a process of it runs, or its workspace is still held
 	HalfMade   bool
-	Expires    time.Time
 	Detail     string
 }
 
@@ -184,5 +195,7 @@ type Exit struct {
 	Seconds float64 `json:"seconds"`
 	Output  int64   `json:"output_bytes"`
 	Dropped int64   `json:"dropped_bytes"`
-	Message string  `json:"message,omitempty"` // why it could not start
+	// Message is why it could not start or was lost; for Cause "runtime" which programs were running then, in one
+	// bounded line that a claim is: they choose their own names.
+	Message string `json:"message,omitempty"`
 }

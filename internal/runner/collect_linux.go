@@ -28,17 +28,17 @@ type rawSources struct {
 	lowers []*os.File
 }
 
-func openCollectSources(c *CollectPlan) (*rawSources, error) {
+func openCollectSources(c *CollectPlan, sources []*os.File) (*rawSources, error) {
 	if c == nil {
 		return nil, nil
 	}
 	var r rawSources
 	var err error
-	if r.upper, err = openFolder(c.Upper, "upper"); err != nil {
+	if r.upper, err = openFolder(c.Upper, sources, "upper"); err != nil {
 		return nil, err
 	}
 	for _, l := range c.Lowers {
-		f, err := openFolder(l, ".")
+		f, err := openFolder(l, sources, ".")
 		if err != nil {
 			return nil, err
 		}
@@ -47,12 +47,12 @@ func openCollectSources(c *CollectPlan) (*rawSources, error) {
 	return &r, nil
 }
 
-func openFolder(s Source, name string) (*os.File, error) {
-	dir := unix.AT_FDCWD
-	path := s.Path + "/" + name
-	if s.FD > 0 {
-		dir, path = s.FD, name
+func openFolder(s Source, sources []*os.File, name string) (*os.File, error) {
+	dir, path := s.from(sources)
+	if path != "" {
+		path += "/"
 	}
+	path += name
 	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -62,8 +62,7 @@ func openFolder(s Source, name string) (*os.File, error) {
 
 // collectChange writes the change stream to the keeper and returns the exit status. Everything the command
 // started is dead; git, which must read what it wrote, runs confined as the command was.
-func collectChange(p *Plan, raw *rawSources) int {
-	out := os.NewFile(fdResult, "result")
+func collectChange(p *Plan, raw *rawSources, out, control *os.File) int {
 	w := collect.NewWriter(out)
 	err := writeChange(p, raw, w)
 	if err == nil {
@@ -71,7 +70,7 @@ func collectChange(p *Plan, raw *rawSources) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "collect:", err)
-		report(Ready{Code: sallyport.CodeOf(err).String(), Error: words(err)}, nil)
+		report(control, Ready{Code: sallyport.CodeOf(err).String(), Error: words(err)}, nil)
 		return statusBase + int(sallyport.CodeOf(err))
 	}
 	return 0

@@ -3,7 +3,6 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,16 +14,29 @@ import (
 	"sallyport.dev/sallyport/internal/contain"
 )
 
-// The descriptors that the keeper hands over. Sources of the plan follow.
+// What the keeper starts a runner with.
 const (
-	fdPlan    = 3
-	fdControl = 4 // SOCK_SEQPACKET to the keeper: one Ready out, end of file in
-	fdResult  = 5 // the change stream, when the plan is to collect
-	// FirstSource is the lowest descriptor a Source may name.
-	FirstSource = 6
+	FDControl    = 3 // SOCK_SEQPACKET to the keeper
+	FDExecutable = 4 // the runner's own
 )
 
+// Handed is what a runner is given once its sandbox is known.
+type Handed struct {
+	Plan    *os.File // as PlanFile writes it
+	Log     *os.File // its standard error from here on
+	Result  *os.File // takes the change stream, where the plan is to collect
+	Sources []*os.File
+}
+
+// Files are what to Hand to the runner.
+func (h Handed) Files() []*os.File {
+	return append([]*os.File{h.Plan, h.Log, h.Result}, h.Sources...)
+}
+
 // Init is PID 1 of a sandbox. It never returns.
+//
+// Over the control socket it says Ready{} when it has made what is the same in every sandbox, hears the id of
+// its Allocation, takes what is Handed, and says one Ready about the sandbox. The end of the socket is its end.
 func Init() {
 	// Before anything else: nobody who shares our uid may read our memory or our descriptors.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -32,9 +44,29 @@ func Init() {
 	if err := contain.SealDescriptors(); err != nil {
 		os.Exit(1)
 	}
+	unix.Close(FDExecutable)
 	unix.Umask(0)
-	ready, listener, collect := prepare()
-	report(ready, listener)
+	control := os.NewFile(FDControl, "control")
+	root, err := prepareBlank()
+	if err != nil {
+		report(control, failed(sallyport.CodeUnsupported, err), nil)
+		os.Exit(1)
+	}
+	report(control, Ready{}, nil)
+	name, _, err := Hear(control)
+	if err != nil {
+		os.Exit(0) // never used
+	}
+	// Before it holds anything of the Allocation.
+	if err := Bear(string(name)); err != nil {
+		os.Exit(1)
+	}
+	h, err := takeHanded(control)
+	if err != nil {
+		os.Exit(1)
+	}
+	ready, listener, collect := prepare(root, h)
+	report(control, ready, listener)
 	if ready.Error != "" {
 		os.Exit(1)
 	}
@@ -42,9 +74,51 @@ func Init() {
 		listener.Close()
 	}
 	if collect != nil {
-		os.Exit(collect())
+		os.Exit(collect(control))
 	}
-	serve()
+	serve(control)
+}
+
+// prepareBlank makes what does not depend on a plan, most of all the first half of the root.
+func prepareBlank() (*root, error) {
+	if err := loopbackUp(); err != nil {
+		return nil, err
+	}
+	if err := contain.Warm(); err != nil {
+		return nil, err
+	}
+	if err := warm(); err != nil {
+		return nil, err
+	}
+	return newRoot()
+}
+
+// warm has the decoder look at our types once, which takes it as long as a plan does.
+func warm() error {
+	b, err := json.Marshal(Plan{Links: make([]Link, 1), Files: make([]File, 1), Binds: make([]Bind, 1), Overlays: make([]Overlay, 1), Collect: &CollectPlan{}})
+	if err != nil {
+		return err
+	}
+	var p Plan
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	_, err = json.Marshal(Ready{Layers: make([]sallyport.LayerReport, 1)})
+	return err
+}
+
+func takeHanded(control *os.File) (Handed, error) {
+	files, err := Take(control)
+	if err != nil {
+		return Handed{}, err
+	}
+	if len(files) < 3 {
+		return Handed{}, fmt.Errorf("expected a plan, a log and a result, got %d files", len(files))
+	}
+	h := Handed{Plan: files[0], Log: files[1], Result: files[2], Sources: files[3:]}
+	err = unix.Dup3(int(h.Log.Fd()), 2, 0)
+	h.Log.Close()
+	return h, err
 }
 
 // deafen makes every catchable signal a no-op: a process inside may share our uid. Named are those that Go's
@@ -57,13 +131,11 @@ func deafen() {
 
 // prepare does what the plan says and returns what to report; for a plan that collects, also the work that
 // follows the report.
-func prepare() (Ready, *os.File, func() int) {
-	plan, err := readPlan()
+func prepare(b *root, h Handed) (Ready, *os.File, func(control *os.File) int) {
+	plan, err := ReadPlan(h.Plan)
+	h.Plan.Close()
 	if err != nil {
 		return failed(sallyport.CodeInvalid, err), nil, nil
-	}
-	if err := loopbackUp(); err != nil {
-		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
 	if err := unix.Sethostname([]byte(plan.Hostname)); err != nil {
 		return failed(sallyport.CodeUnsupported, fmt.Errorf("set host name: %w", err)), nil, nil
@@ -72,19 +144,19 @@ func prepare() (Ready, *os.File, func() int) {
 	if err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
-	raw, err := openCollectSources(plan.Collect)
+	raw, err := openCollectSources(plan.Collect, h.Sources)
 	if err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
 	var ready Ready
-	if err := buildRoot(plan, &ready); err != nil {
+	if err := b.build(plan, h.Sources, &ready); err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
-	plan.closeSources()
+	closeAll(h.Sources) // after the root stands nobody inside needs them
 	if plan.Collect != nil {
-		return Ready{}, nil, func() int { return collectChange(plan, raw) }
+		return Ready{}, nil, func(control *os.File) int { return collectChange(plan, raw, h.Result, control) }
 	}
-	unix.Close(fdResult)
+	h.Result.Close()
 	layers, err := probe(plan)
 	if err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
@@ -100,50 +172,23 @@ func failed(code sallyport.Code, err error) Ready {
 	return Ready{Code: code.String(), Error: err.Error()}
 }
 
-func readPlan() (*Plan, error) {
-	f := os.NewFile(fdPlan, "plan")
-	defer f.Close()
-	return ReadPlan(f)
-}
-
-// ReadPlan reads what MemoryFile wrote; f stays the caller's and may be read again.
-func ReadPlan(f *os.File) (*Plan, error) {
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<20))
-	if err != nil {
-		return nil, fmt.Errorf("read plan: %w", err)
-	}
-	var p Plan
-	if err := json.Unmarshal(b, &p); err != nil {
-		return nil, fmt.Errorf("read plan: %w", err)
-	}
-	return &p, nil
-}
-
-func report(r Ready, listener *os.File) {
+func report(control *os.File, r Ready, listener *os.File) {
 	b, err := json.Marshal(r)
+	if err == nil {
+		err = Say(control, b, listener)
+	}
 	if err != nil {
-		os.Exit(1)
-	}
-	var rights []byte
-	if listener != nil {
-		rights = unix.UnixRights(int(listener.Fd()))
-	}
-	if err := unix.Sendmsg(fdControl, b, rights, nil, 0); err != nil {
 		os.Exit(1)
 	}
 }
 
 // serve reaps what the command orphans, until the keeper is gone; then PID 1 ends, and with it every process
 // of the namespace.
-func serve() {
+func serve(control *os.File) {
 	go func() {
 		var b [1]byte
 		for {
-			n, err := unix.Read(fdControl, b[:])
-			if err == unix.EINTR {
-				continue
-			}
-			if n <= 0 {
+			if _, err := control.Read(b[:]); err != nil {
 				os.Exit(0)
 			}
 		}
@@ -236,11 +281,4 @@ func egressListener(port int) (*os.File, error) {
 		return nil, fmt.Errorf("egress listener: %w", err)
 	}
 	return f, nil
-}
-
-// closeSources closes the descriptors of the host's folders: after the root stands nobody inside needs them.
-func (p *Plan) closeSources() {
-	for fd := FirstSource; fd <= FirstSource+p.Sources; fd++ { // the last is our own executable
-		unix.Close(fd)
-	}
 }

@@ -10,40 +10,64 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staging is where the new root is built, in a mount namespace of our own. Every Linux host has /sys, no
+// workshop is where the new root is built, in a mount namespace of our own. Every Linux host has /sys, no
 // source of a plan lies below it, and the sandbox itself shows none.
-const staging = "/sys"
+const workshop = "/sys"
 
-// layersDir holds overlay sources under short names while they are assembled, so that no path of the host
-// has to survive the comma and colon syntax of overlay's options.
-const layersDir = "/.layers"
+const (
+	// staging becomes "/".
+	staging = workshop + "/root"
+	// layersDir holds overlay sources under short names while they are assembled, so that no path of the host
+	// has to survive the comma and colon syntax of overlay's options. It goes with the host's root.
+	layersDir = workshop + "/layers"
+)
 
 // root builds the new file system. Preconditions: a mount namespace of our own, CAP_SYS_ADMIN in its user
 // namespace, umask 0.
 type root struct {
-	r     *os.Root
-	plan  *Plan
-	stage int          // overlay sources staged so far
-	used  map[int]bool // descriptors attached
-	ready *Ready
+	r       *os.Root
+	plan    *Plan
+	sources []*os.File
+	stage   int          // overlay sources staged so far
+	used    map[int]bool // sources attached, by number
+	ready   *Ready
 }
 
-// buildRoot makes the plan's root and pivots into it. Afterwards "/" is the sandbox and nothing of the host
-// is reachable but what the plan names.
-func buildRoot(p *Plan, ready *Ready) error {
+// newRoot makes what every root has, whatever the plan: /dev and /proc.
+func newRoot() (*root, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return nil, fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("workshop", workshop, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=64k"); err != nil {
+		return nil, fmt.Errorf("mount workshop: %w", err)
+	}
+	for _, d := range []string{staging, layersDir} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return nil, err
+		}
 	}
 	if err := unix.Mount("sallyport", staging, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=64m"); err != nil {
-		return fmt.Errorf("mount new root: %w", err)
+		return nil, fmt.Errorf("mount new root: %w", err)
 	}
 	dir, err := os.OpenRoot(staging)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer dir.Close()
-	b := &root{r: dir, plan: p, used: map[int]bool{}, ready: ready}
-	for _, step := range []func() error{b.skeleton, b.devices, b.proc, b.mounts, b.hide, b.dropStaging} {
+	b := &root{r: dir, plan: &Plan{}, used: map[int]bool{}}
+	for _, step := range []func() error{b.devices, b.proc} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// build makes the rest of the plan's root and pivots into it. Afterwards "/" is the sandbox and nothing of the
+// host is reachable but what the plan names. It uses b up.
+func (b *root) build(p *Plan, sources []*os.File, ready *Ready) error {
+	defer b.r.Close()
+	b.plan, b.sources, b.ready = p, sources, ready
+	for _, step := range []func() error{b.skeleton, b.sharedMemory, b.mounts, b.hide, b.seal} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -59,7 +83,7 @@ func (b *root) skeleton() error {
 			}
 		}
 	}
-	for _, d := range append([]string{"/proc", "/dev", "/tmp", "/run", "/var", layersDir}, b.plan.Folders...) {
+	for _, d := range append([]string{"/tmp", "/run", "/var"}, b.plan.Folders...) {
 		if err := b.mkdir(d, 0o755); err != nil {
 			return err
 		}
@@ -75,12 +99,18 @@ func (b *root) skeleton() error {
 	return nil
 }
 
+// safeDevices is all of /dev that a build needs.
+var safeDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
 func (b *root) devices() error {
+	if err := b.r.Mkdir("dev", 0o755); err != nil {
+		return err
+	}
 	if err := unix.Mount("dev", staging+"/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=0755,size=64k"); err != nil {
 		return fmt.Errorf("mount /dev: %w", err)
 	}
-	for _, d := range []string{"/dev/pts", "/dev/shm"} {
-		if err := b.mkdir(d, 0o755); err != nil {
+	for _, d := range []string{"dev/pts", "dev/shm"} {
+		if err := b.r.Mkdir(d, 0o755); err != nil {
 			return err
 		}
 	}
@@ -88,13 +118,22 @@ func (b *root) devices() error {
 	if err := unix.Mount("devpts", staging+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
 		return fmt.Errorf("mount /dev/pts: %w", err)
 	}
-	if err := unix.Mount("shm", staging+"/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", b.plan.ShmBytes)); err != nil {
-		return fmt.Errorf("mount /dev/shm: %w", err)
-	}
 	for path, target := range map[string]string{"dev/ptmx": "pts/ptmx", "dev/fd": "/proc/self/fd", "dev/stdin": "/proc/self/fd/0", "dev/stdout": "/proc/self/fd/1", "dev/stderr": "/proc/self/fd/2"} {
 		if err := b.r.Symlink(target, path); err != nil {
 			return err
 		}
+	}
+	for _, d := range safeDevices {
+		if err := b.attach(Source{Path: d}, d, true, unix.MOUNT_ATTR_NOSUID); err != nil {
+			return fmt.Errorf("bind %s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+func (b *root) sharedMemory() error {
+	if err := unix.Mount("shm", staging+"/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", b.plan.ShmBytes)); err != nil {
+		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
 	return nil
 }
@@ -103,6 +142,9 @@ func (b *root) devices() error {
 var maskedProc = []string{"sysrq-trigger", "kcore", "keys", "key-users", "timer_list", "sched_debug", "kmsg", "kallsyms", "config.gz"}
 
 func (b *root) proc() error {
+	if err := b.r.Mkdir("proc", 0o755); err != nil {
+		return err
+	}
 	if err := unix.Mount("proc", staging+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc (is the host's /proc partly covered?): %w", err)
 	}
@@ -170,18 +212,15 @@ func (b *root) mounts() error {
 func depth(p string) int { return strings.Count(strings.TrimSuffix(p, "/"), "/") }
 
 func (b *root) bind(m Bind) error {
-	attr := uint64(unix.MOUNT_ATTR_NOSUID)
-	if !m.Writable && !m.Device {
+	attr := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	if !m.Writable {
 		attr |= unix.MOUNT_ATTR_RDONLY
 	}
-	if !m.Device {
-		attr |= unix.MOUNT_ATTR_NODEV
-	}
-	return b.attach(m.Source, m.Target, m.File || m.Device, attr)
+	return b.attach(m.Source, m.Target, m.File, attr)
 }
 
-// overlay stages its sources under short names, mounts, and lets dropStaging take the names away; the
-// overlay keeps private clones of them.
+// overlay stages its sources under short names and mounts; it keeps private clones of them, so that the names
+// may go.
 func (b *root) overlay(o Overlay) error {
 	upper, err := b.stageSource(o.Upper, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	if err != nil {
@@ -227,24 +266,26 @@ func (b *root) overlay(o Overlay) error {
 }
 
 func (b *root) stageSource(s Source, attr uint64) (string, error) {
-	b.stage++
-	p := fmt.Sprintf("%s/%d", layersDir, b.stage)
-	if err := b.attach(s, p, false, attr); err != nil {
+	tree, err := b.openSource(s, attr)
+	if err != nil {
 		return "", err
 	}
-	return staging + p, nil
+	defer unix.Close(tree)
+	b.stage++
+	p := fmt.Sprintf("%s/%d", layersDir, b.stage)
+	if err := os.Mkdir(p, 0o755); err != nil {
+		return "", err
+	}
+	return p, unix.MoveMount(tree, "", unix.AT_FDCWD, p, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 // attach puts a clone of the source's mount at target, with attr on all of it.
 func (b *root) attach(s Source, target string, file bool, attr uint64) error {
-	tree, err := b.openSource(s)
+	tree, err := b.openSource(s, attr)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(tree)
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
-		return fmt.Errorf("set attributes: %w", err)
-	}
 	if file {
 		err = b.touch(target)
 	} else {
@@ -261,16 +302,29 @@ func (b *root) attach(s Source, target string, file bool, attr uint64) error {
 	return unix.MoveMount(tree, "", int(at.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// openSource is a detached mount: the one handed over, or a clone made here. One that is handed over can be
-// attached once; later uses are clones of where it was attached.
-func (b *root) openSource(s Source) (int, error) {
-	if s.FD > 0 && !b.used[s.FD] {
-		b.used[s.FD] = true
-		return unix.Dup(s.FD)
+// openSource is a detached mount, with attr on all of it: the one handed over, or a clone made here. One that is
+// handed over can be attached once; later uses are clones of where it was attached.
+func (b *root) openSource(s Source, attr uint64) (int, error) {
+	tree, err := b.detached(s)
+	if err != nil {
+		return -1, err
 	}
-	dir, path, flags := unix.AT_FDCWD, s.Path, uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-	if s.FD > 0 {
-		dir, path, flags = s.FD, "", flags|unix.AT_EMPTY_PATH
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		unix.Close(tree)
+		return -1, fmt.Errorf("set attributes of %s: %w", s.Path, err)
+	}
+	return tree, nil
+}
+
+func (b *root) detached(s Source) (int, error) {
+	dir, path := s.from(b.sources)
+	if s.Number > 0 && !b.used[s.Number] {
+		b.used[s.Number] = true
+		return unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE)
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
 	}
 	fd, err := unix.OpenTree(dir, path, flags)
 	if err != nil {
@@ -377,18 +431,8 @@ func (b *root) hide() error {
 	return nil
 }
 
-func (b *root) dropStaging() error {
-	for i := 1; i <= b.stage; i++ {
-		if err := unix.Unmount(fmt.Sprintf("%s%s/%d", staging, layersDir, i), unix.MNT_DETACH); err != nil {
-			return fmt.Errorf("drop staged layer: %w", err)
-		}
-		if err := b.r.Remove(rel(fmt.Sprintf("%s/%d", layersDir, i))); err != nil {
-			return err
-		}
-	}
-	if err := b.r.Remove(rel(layersDir)); err != nil {
-		return err
-	}
+// seal makes the root itself read-only; what is mounted in it has its own attributes.
+func (b *root) seal() error {
 	return unix.MountSetattr(unix.AT_FDCWD, staging, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 

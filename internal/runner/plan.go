@@ -7,16 +7,27 @@
 package runner
 
 import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/contain"
-	"sallyport.dev/sallyport/internal/provider"
 )
 
-// Source is a host folder or file that a mount shows: a descriptor of a detached mount that the privileged
-// side made (FD > 0), or a path that the runner's own uid can open (FD == 0).
+// Source is a host folder or file that a mount shows: a detached mount that the privileged side made and hands
+// over (Number, from 1, among Handed.Sources), or a path that the runner's own uid can open (Number 0).
 type Source struct {
-	FD   int    `json:"fd,omitempty"`
-	Path string `json:"path"`
+	Number int    `json:"number,omitempty"`
+	Path   string `json:"path"`
+}
+
+// from is the descriptor that s is to be opened from, and how it is called there.
+func (s Source) from(sources []*os.File) (dir int, path string) {
+	if s.Number > 0 {
+		return int(sources[s.Number-1].Fd()), ""
+	}
+	return unix.AT_FDCWD, s.Path
 }
 
 // Bind shows Source at Target.
@@ -25,7 +36,6 @@ type Bind struct {
 	Target   string `json:"target"`
 	File     bool   `json:"file"` // the mount point is a file
 	Writable bool   `json:"writable"`
-	Device   bool   `json:"device"` // a device node: keeps its nature
 	Exec     bool   `json:"exec"`
 }
 
@@ -46,20 +56,25 @@ type Link struct {
 	Target string `json:"target"`
 }
 
+// File is a small file of the new root. Its content follows the plan: as part of it, it would have to be encoded.
+type File struct {
+	Name string `json:"name"` // absolute
+	Size int    `json:"size"`
+	Data []byte `json:"-"`
+}
+
 // Plan is how the new root is made, in the order of its fields. Paths are absolute and inside the sandbox.
 type Plan struct {
-	Hostname string          `json:"hostname"`
-	Folders  []string        `json:"folders"`
-	Links    []Link          `json:"links"`
-	Files    []provider.File `json:"files"` // Name is an absolute path here; root-owned, read-only
+	Hostname string   `json:"hostname"`
+	Folders  []string `json:"folders"`
+	Links    []Link   `json:"links"`
+	Files    []File   `json:"files"` // root-owned, read-only
 	// Binds and Overlays are applied parents first, merged by target depth.
 	Binds    []Bind    `json:"binds"`
 	Overlays []Overlay `json:"overlays"`
 	Hide     []string  `json:"hide"` // covered by an empty file or folder
 
 	NoOverlay bool `json:"no_overlay,omitempty"` // copy without trying
-
-	Sources int `json:"sources"` // how many descriptors follow, from FirstSource
 
 	UID       int  `json:"uid"` // of the command, inside
 	GID       int  `json:"gid"`

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	programs := flag.String("programs", "bin", "folder of sallyport, sallyport-keeper and sallyport-runner")
-	only := flag.String("only", "", "comma-separated benches to run; empty: all of start,worktree,tools,attempt,first")
+	only := flag.String("only", "", "comma-separated benches to run; empty: all of start,worktree,tools,attempt,first,secrets")
 	rounds := flag.Int("rounds", 15, "rounds of what is cheap; dear things take fewer")
 	limit := flag.Duration("limit", 330*time.Second, "stop after this long")
 	flag.Parse()
@@ -49,7 +49,7 @@ var benches = []struct {
 	name string
 	run  func(*bench, context.Context) error
 }{
-	{"start", (*bench).start}, {"worktree", (*bench).worktree}, {"tools", (*bench).tools}, {"attempt", (*bench).attempt}, {"first", (*bench).first},
+	{"start", (*bench).start}, {"worktree", (*bench).worktree}, {"tools", (*bench).tools}, {"attempt", (*bench).attempt}, {"first", (*bench).first}, {"secrets", (*bench).secrets},
 }
 
 func run(ctx context.Context, programs, only string, rounds int) error {

@@ -135,7 +135,10 @@ func (b *bench) checkout(ctx context.Context, repo string) (change.Checkout, fun
 		return change.Checkout{}, nil, err
 	}
 	co, err := store.Checkout(ctx, change.CheckoutOptions{Commit: base.Commit, Tree: base.Tree, BaseRef: base.Ref, Branch: "sallyport/bench", Identity: "bench"})
-	return co, co.Release, err
+	if err != nil {
+		return co, nil, err
+	}
+	return co, co.Release, co.Verified(ctx)
 }
 
 // goRepository is a real module from the module cache, under git.

@@ -30,6 +30,8 @@ func (p *Provider) check(s provider.Spec) error {
 		return invalid("command.argv")
 	case l.Time <= 0 || l.Memory <= 0 || l.PIDs <= 0 || l.Disk <= 0 || l.Output <= 0:
 		return invalid("limits")
+	case s.LeaseTTL <= 0 || s.LeaseTTL > provider.MaxLease:
+		return invalid("lease_ttl_ns")
 	}
 	for _, f := range s.Command.Files {
 		if !path.IsAbs(f.Name) && !filepath.IsLocal(f.Name) {

@@ -44,6 +44,10 @@ var acts = map[string]fake.Program{
 		<-ctx.Done()
 		return 0, ""
 	},
+	providertest.ActSleep: func(ctx context.Context, _ fake.IO) (int, string) {
+		<-ctx.Done()
+		return 0, ""
+	},
 	providertest.ActMark: func(_ context.Context, io fake.IO) (int, string) {
 		fmt.Fprint(io.Out, io.Tree.Append("ran.txt", "ran\n"))
 		return 0, ""

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,18 +68,8 @@ func newSandbox(spec provider.Spec, cfg Config) *sandbox {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.server = wire.NewServer(s)
-	s.lease = time.AfterFunc(clamp(spec.LeaseTTL), func() { s.stop("lease") })
+	s.lease = time.AfterFunc(spec.LeaseTTL, func() { s.stop("lease") })
 	return s
-}
-
-// maxLease bounds what a holder may ask for.
-const maxLease = time.Hour
-
-func clamp(ttl time.Duration) time.Duration {
-	if ttl <= 0 || ttl > maxLease {
-		return maxLease
-	}
-	return ttl
 }
 
 // accept serves one connection; false: the sandbox is gone.
@@ -203,6 +194,9 @@ func (s *sandbox) Start() error {
 		defer s.mu.Unlock()
 		if killed {
 			e.Code, e.Signal, e.Cause = -1, "SIGKILL", cause
+			if cause == "runtime" {
+				e.Message = "it was running: " + strings.Join(s.spec.Command.Argv, " ")
+			}
 		}
 		stdin.Close()
 		e.Seconds = time.Since(s.began).Seconds()
@@ -353,8 +347,8 @@ func (s *sandbox) Collect(ctx context.Context, w io.Writer) error {
 
 // Renew implements wire.Host.
 func (s *sandbox) Renew(ttl time.Duration) error {
-	if ttl <= 0 || ttl > maxLease {
-		return &sallyport.Error{Op: "renew", Code: sallyport.CodeInvalid, Message: "a lease between 0 and " + maxLease.String()}
+	if ttl <= 0 || ttl > provider.MaxLease {
+		return &sallyport.Error{Op: "renew", Code: sallyport.CodeInvalid, Message: "a lease between 0 and " + provider.MaxLease.String()}
 	}
 	s.lease.Reset(ttl)
 	return nil

@@ -148,7 +148,12 @@ func TestHoldEndsTheKeeperAndKeepsTheWork(t *testing.T) {
 }
 
 // Create is killed at many moments; whatever it left is found, can be made again and can be removed.
-func TestCreateKilledAtAnyMoment(t *testing.T) {
+func TestCreateKilledAtAnyMoment(t *testing.T) { createKilled(t, false) }
+
+// The same where the keeper was there before its Allocation.
+func TestWarmCreateKilledAtAnyMoment(t *testing.T) { createKilled(t, true) }
+
+func createKilled(t *testing.T, warm bool) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +162,7 @@ func TestCreateKilledAtAnyMoment(t *testing.T) {
 	found, half := 0, 0
 	for i := range 24 {
 		spec, auth := b.spec("sh", "-c", "echo ran >> ran.txt; cat ran.txt")
-		job, err := json.Marshal(childJob{b.cfg, spec})
+		job, err := json.Marshal(childJob{b.cfg, spec, warm})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +174,7 @@ func TestCreateKilledAtAnyMoment(t *testing.T) {
 		}
 		// From the moment that its folder is there, a little later each time.
 		began := time.Now()
-		for !exists(b.folder(spec.Allocation), "") && time.Since(began) < 5*time.Second {
+		for !exists(b.folder(spec.Allocation), "") && time.Since(began) < 20*time.Second {
 			time.Sleep(50 * time.Microsecond)
 		}
 		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
@@ -207,6 +212,7 @@ func TestCreateKilledAtAnyMoment(t *testing.T) {
 		if left := b.traces(spec.Allocation); len(left) > 0 {
 			t.Fatalf("killed after %d ms, left: %v", 2*i, left)
 		}
+		soon(t, "no spare of the killed process is left", func() bool { return len(b.spares()) == 0 })
 	}
 	t.Logf("%d of 24 were listed, %d of them half-made", found, half)
 	if found == 0 || half == 0 {
@@ -348,7 +354,7 @@ func TestAnotherProviderOverTheSameFolder(t *testing.T) {
 	}
 }
 
-// Two allocations whose search for a slot begins alike never share ids, whatever is freed in between.
+// Two allocations never share ids, whatever is drawn and freed in between.
 func TestIDSlots(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("missing capability: an ordinary user has only one id")
@@ -356,14 +362,17 @@ func TestIDSlots(t *testing.T) {
 	i := newIdentities(t.TempDir())
 	ids := []sallyport.AllocationID{"alc_1111111111111111111111111z", "alc_2111111111111111111111111z", "alc_3111111111111111111111111z"}
 	got := map[sallyport.AllocationID]mapping{}
-	for _, a := range ids {
-		m, err := i.take(a)
-		if err != nil {
-			t.Fatal(err)
+	for n, a := range ids {
+		m := rootMapping(n) // neighbours
+		if won, err := i.claim(m, a); err != nil || !won {
+			t.Fatalf("a free slot: %v, %v", won, err)
 		}
 		for _, other := range got {
 			if other.hostAgent == m.hostAgent || other.hostKeeper == m.hostAgent || other.hostAgent == m.hostKeeper {
 				t.Errorf("shared ids: %+v %+v", other, m)
+			}
+			if won, err := i.claim(other, a); won || err != nil {
+				t.Errorf("a slot of another allocation: %v, %v", won, err)
 			}
 		}
 		got[a] = m
@@ -371,8 +380,14 @@ func TestIDSlots(t *testing.T) {
 	if err := i.release(ids[0]); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := i.take(ids[2]); err != nil || m != got[ids[2]] {
-		t.Errorf("a repeat gave %+v, %v; it held %+v", m, err, got[ids[2]])
+	if m, found, err := i.of(ids[2]); err != nil || !found || m != got[ids[2]] {
+		t.Errorf("it holds %+v, %v, %v; it claimed %+v", m, found, err, got[ids[2]])
+	}
+	if m, found, err := i.of(ids[0]); err != nil || found {
+		t.Errorf("released, it holds %+v, %v", m, err)
+	}
+	if a, b := i.pick(), i.pick(); a == b {
+		t.Errorf("drawn twice: %+v", a)
 	}
 	for _, a := range ids {
 		if err := i.release(a); err != nil {
@@ -407,5 +422,36 @@ func TestKeeperWithoutFolderEnds(t *testing.T) {
 	}
 	if err := b.Destroy(t.Context(), b.resource(spec.Allocation)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A Create that is ended while it makes the cgroup, level by level, leaves the factory's folder and nothing in it.
+func TestDestroyPrunesTheFactorysCgroups(t *testing.T) {
+	b := newBench(t)
+	if len(detect().Controllers) == 0 {
+		t.Skipf("missing capability: cgroups that can be written: %v", detect().Problems)
+	}
+	spec, _ := b.spec("true")
+	if err := os.Mkdir(b.folder(spec.Allocation), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, parent := range detect().Controllers {
+		if err := os.MkdirAll(filepath.Join(parent, "sallyport", string(b.cfg.Factory)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := b.make(b.spec("true"))
+	if err := b.Destroy(b.ctx(), b.resource(spec.Allocation)); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.groups()) == 0 {
+		t.Error("the folder of a group that is in use was removed")
+	}
+	other.destroy()
+	if err := b.Destroy(b.ctx(), b.resource(spec.Allocation)); err != nil {
+		t.Fatal(err)
+	}
+	if left := b.groups(); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }

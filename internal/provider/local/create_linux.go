@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -70,7 +68,7 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 		}
 		return nil
 	})
-	err = p.startKeeper(ctx, dir, spec, false, recorded)
+	err = p.makeSandbox(ctx, dir, spec, false, recorded)
 	if rerr := recorded(); err == nil {
 		err = rerr
 	}
@@ -103,6 +101,8 @@ func checkSpec(s provider.Spec, f sallyport.FactoryID) error {
 		return invalid("command.argv", "a program")
 	case s.Limits.Time <= 0 || s.Limits.Memory <= 0 || s.Limits.PIDs <= 0 || s.Limits.Disk <= 0 || s.Limits.Output <= 0:
 		return invalid("limits", "time, memory, pids, disk and output above zero")
+	case s.LeaseTTL <= 0 || s.LeaseTTL > provider.MaxLease:
+		return invalid("lease_ttl_ns", "a time above zero, at most "+provider.MaxLease.String())
 	}
 	for _, f := range s.Command.Files {
 		if !filepath.IsAbs(f.Name) && !filepath.IsLocal(f.Name) {
@@ -171,42 +171,52 @@ func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error 
 		}
 		time.Sleep(5 * time.Millisecond) // the old keeper's PID 1 is on its way out
 	}
-	return p.startKeeper(ctx, dir, spec, true, func() error { return nil })
+	return p.makeSandbox(ctx, dir, spec, true, func() error { return nil })
 }
 
-// startKeeper prepares everything that takes the caller's powers and starts the keeper, which outlives us.
-// recorded waits until the spec is durable: nothing that lives may exist before.
-func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Spec, salvage bool, recorded func() error) error {
-	ids, err := p.ids.take(spec.Allocation)
+// makeSandbox prepares everything that takes the caller's powers and hands it to a keeper, which outlives us.
+// recorded waits until the spec is durable: nothing that lives may hold anything of the Allocation before.
+func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Spec, salvage bool, recorded func() error) error {
+	s, err := p.spareFor(spec.Allocation)
 	if err != nil {
 		return err
 	}
-	if !ids.own {
-		if err := os.Chown(dir, ids.hostKeeper, ids.hostKeeper); err != nil {
+	bound := sync.OnceValue(func() error { return s.bind(ctx, spec.Allocation) })
+	go bound()
+	defer func() {
+		_ = bound() // a keeper that bears the id later would be missed by whoever cleans up
+		s.close()
+	}()
+	grouped := sync.OnceValues(func() (group, error) { return p.group(spec) })
+	go grouped()
+	defer func() {
+		g, _ := grouped()
+		g.close()
+	}()
+	if !s.ids.own {
+		if err := os.Chown(dir, s.ids.hostKeeper, s.ids.hostKeeper); err != nil {
 			return stateError("create", dir, err)
 		}
 	}
-	b := &planner{spec: spec, ids: ids, dir: dir, users: newUsers(p.cfg.Runner, ids), runner: p.cfg.Runner}
-	defer b.close()
+	b := &planner{spec: spec, ids: s.ids, dir: dir, users: s.users, runner: p.cfg.Runner}
+	defer b.closeFiles()
 	if err := b.build(p.cfg.Runner); err != nil {
 		return err
 	}
 	// A detached mount can be attached once: the collector's sandbox gets a set of its own.
-	sources := b.files
-	again := &planner{spec: collectorSpec(spec), ids: ids, dir: dir, users: b.users, runner: p.cfg.Runner}
+	again := &planner{spec: collectorSpec(spec), ids: s.ids, dir: dir, users: s.users, runner: p.cfg.Runner}
 	if spec.Workspace.Collect {
 		defer again.closeFiles()
 		if err := again.build(p.cfg.Runner); err != nil {
 			return err
 		}
-		sources = append(slices.Clone(sources), again.files...)
 	}
 	lures, err := newLures()
 	if err != nil {
 		return err
 	}
 	defer lures.close()
-	b.plan.Probe = contain.Targets{UID: ids.uid, GID: ids.gid, OneID: ids.own, Processes: 1,
+	b.plan.Probe = contain.Targets{UID: s.ids.uid, GID: s.ids.gid, OneID: s.ids.own, Processes: 1,
 		Absent:   []string{dir, "/etc/shadow", "/run/docker.sock", "/root/.ssh", filepath.Join(spec.Home, ".ssh")},
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
@@ -215,12 +225,11 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 	if err != nil {
 		return err
 	}
-	setup := keeper.Setup{Spec: spec, Confinement: b.plan.Confinement(), Sources: b.plan.Sources, CollectorSources: again.plan.Sources, Kept: kept, Salvage: salvage}
-	group, err := p.group(spec)
+	setup := keeper.Setup{Spec: told(spec), Confinement: b.plan.Confinement(), Sources: len(b.files), CollectorSources: len(again.files), Kept: kept, Salvage: salvage}
+	group, err := grouped()
 	if err != nil {
 		return err
 	}
-	defer group.close()
 	setup.Cgroup = group.setup
 	setup.Layers = outsideLayers(spec, group)
 	if spec.Purpose != purposeTrial && !salvage {
@@ -233,20 +242,25 @@ func (p *Provider) startKeeper(ctx context.Context, dir string, spec provider.Sp
 		}
 		setup.Layers = proof.withProof(setup.Layers)
 	}
+	h, done, err := handed(dir, setup, b.plan, again.plan)
+	defer done()
+	if err != nil {
+		return err
+	}
+	h.Rest = slices.Concat(group.files, b.files, again.files)
 	if err := recorded(); err != nil {
 		return err
 	}
-	plan, err := runner.MemoryFile(b.plan)
-	if err != nil {
+	if err := bound(); err != nil {
 		return err
 	}
-	defer plan.Close()
-	collector, err := runner.MemoryFile(again.plan)
-	if err != nil {
-		return err
-	}
-	defer collector.Close()
-	return p.launch(ctx, dir, setup, ids, append([]*os.File{plan, collector}, group.files...), sources)
+	return s.hand(ctx, h)
+}
+
+// told is what of s a keeper needs: what is mounted or laid into the sandbox is in the plans.
+func told(s provider.Spec) provider.Spec {
+	s.Mounts, s.Caches, s.Command.Files = nil, nil, nil
+	return s
 }
 
 func environment(env map[string]string) []string {
@@ -257,98 +271,31 @@ func environment(env map[string]string) []string {
 	return kv
 }
 
-// launch starts the keeper with its descriptors and waits for its word. plans are the two plans and the cgroup's
-// descriptors.
-func (p *Provider) launch(ctx context.Context, dir string, setup keeper.Setup, ids mapping, plans, sources []*os.File) error {
-	// What a shell left open in us must not live on in a keeper.
-	if err := contain.SealDescriptors(); err != nil {
-		return err
-	}
+// handed makes the files that a keeper is given; done closes them.
+func handed(dir string, setup keeper.Setup, plan, collector runner.Plan) (h keeper.Handed, done func(), err error) {
 	var open []*os.File
-	defer func() {
+	keep := func(f *os.File, ferr error) *os.File {
+		if ferr == nil {
+			open = append(open, f)
+		} else if err == nil {
+			err = stateError("create", dir, ferr)
+		}
+		return f
+	}
+	h = keeper.Handed{
+		Setup:     keep(runner.MemoryFile(setup)),
+		Folder:    keep(os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)),
+		Wire:      keep(listenIn(dir, socketWire)),
+		Egress:    keep(listenIn(dir, socketEgress)),
+		Log:       keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)),
+		Plan:      keep(runner.PlanFile(plan)),
+		Collector: keep(runner.PlanFile(collector)),
+	}
+	return h, func() {
 		for _, f := range open {
 			f.Close()
 		}
-	}()
-	keep := func(f *os.File, err error) (*os.File, error) {
-		if err == nil {
-			open = append(open, f)
-		}
-		return f, err
-	}
-	memory, err := keep(runner.MemoryFile(setup))
-	if err != nil {
-		return err
-	}
-	folder, err := keep(os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0))
-	if err != nil {
-		return stateError("create", dir, err)
-	}
-	wireSocket, err := keep(listenIn(dir, socketWire))
-	if err != nil {
-		return stateError("create", dir, err)
-	}
-	egressSocket, err := keep(listenIn(dir, socketEgress))
-	if err != nil {
-		return stateError("create", dir, err)
-	}
-	runnerFile, err := keep(os.Open(p.cfg.Runner))
-	if err != nil {
-		return err
-	}
-	keeperFile, err := keep(os.Open(p.cfg.Keeper))
-	if err != nil {
-		return err
-	}
-	log, err := keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600))
-	if err != nil {
-		return stateError("create", dir, err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	extra := []*os.File{memory, folder, wireSocket, egressSocket, w, runnerFile}
-	extra = append(append(extra, plans...), sources...)
-	extra = append(extra, keeperFile)
-	// By descriptor: the keeper's uid may not walk to where root has installed its programs.
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", 2+len(extra)))
-	cmd.Args = []string{keeperName, string(setup.Spec.Allocation), string(setup.Spec.Factory)}
-	cmd.Env = []string{}
-	cmd.Dir = "/"
-	cmd.Stderr = log
-	cmd.ExtraFiles = extra
-	cmd.SysProcAttr = ids.attributes(keeper.Capabilities())
-	err = cmd.Start()
-	w.Close()
-	if err != nil {
-		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Message: "the keeper could not be started in a user namespace", Hint: "see `sallyport doctor`", Err: err}
-	}
-	go func() { _ = cmd.Wait() }()
-	return awaitReady(ctx, r)
-}
-
-const keeperName = "sallyport-keeper"
-
-func awaitReady(ctx context.Context, r *os.File) error {
-	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	b, err := io.ReadAll(io.LimitReader(r, 1<<20))
-	if ctx.Err() != nil {
-		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: "stopped waiting while the sandbox was made", Err: ctx.Err()}
-	}
-	var ready keeper.Ready
-	if err == nil {
-		err = json.Unmarshal(b, &ready)
-	}
-	if err != nil {
-		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: "the keeper ended before the sandbox was ready", Err: err}
-	}
-	if ready.Error != "" {
-		return &sallyport.Error{Op: "create", Code: sallyport.ParseCode(ready.Code), Message: ready.Error, Hint: "see `sallyport doctor`"}
-	}
-	return nil
+	}, err
 }
 
 // lures are listeners of the host that a probe inside must not reach.

@@ -1,9 +1,8 @@
 package local
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,44 +43,55 @@ const (
 // mapping is the ids of one Allocation.
 type mapping struct {
 	own        bool // only the user's own id
+	slot       int  // of the range
 	uid, gid   int  // of the command, inside
 	hostAgent  int
 	hostKeeper int
 }
 
-// take returns the Allocation's ids; a repeat returns the same. As root it claims a slot by a symbolic link
-// whose text is the allocation: made and marked in one step, so that a crash leaves no slot without an owner.
-func (i identities) take(a sallyport.AllocationID) (mapping, error) {
+// of is what a has claimed; false: nothing.
+func (i identities) of(a sallyport.AllocationID) (mapping, bool, error) {
 	if i.uid != 0 {
-		return mapping{own: true, uid: i.uid, gid: i.gid, hostAgent: i.uid, hostKeeper: i.uid}, nil
+		return mapping{}, false, nil
 	}
 	held, err := i.slots(a)
 	if err != nil {
-		return mapping{}, stateError("take ids", i.folder, err)
+		return mapping{}, false, stateError("take ids", i.folder, err)
 	}
-	if len(held) > 0 {
-		return rootMapping(held[0]), nil
+	if len(held) == 0 {
+		return mapping{}, false, nil
 	}
-	// Other state folders of this machine count slots of their own: from the whole id, so that theirs are others.
-	sum := sha256.Sum256([]byte(a))
-	start := int(binary.BigEndian.Uint32(sum[:]) % hostIDs)
-	for n := range hostIDs {
-		slot := (start + n) % hostIDs
-		name := filepath.Join(i.folder, strconv.Itoa(slot))
-		err := os.Symlink(string(a), name)
-		if os.IsExist(err) {
-			continue
-		}
-		if err != nil {
-			return mapping{}, stateError("take ids", name, err)
-		}
-		return rootMapping(slot), nil
+	return rootMapping(held[0]), true, nil
+}
+
+// pick is a mapping that nobody is likely to have. Other state folders of this machine, and spares, count slots
+// of their own: drawn from the whole range, so that theirs are others.
+func (i identities) pick() mapping {
+	if i.uid != 0 {
+		return mapping{own: true, uid: i.uid, gid: i.gid, hostAgent: i.uid, hostKeeper: i.uid}
 	}
-	return mapping{}, &sallyport.Error{Op: "take ids", Code: sallyport.CodeExhausted, Message: "every host id of the range is in use"}
+	return rootMapping(rand.IntN(hostIDs))
+}
+
+// claim makes m's ids those of a; false: another Allocation has them. As root it is a symbolic link whose text
+// is the allocation: made and marked in one step, so that a crash leaves no slot without an owner.
+func (i identities) claim(m mapping, a sallyport.AllocationID) (bool, error) {
+	if m.own {
+		return true, nil
+	}
+	name := filepath.Join(i.folder, strconv.Itoa(m.slot))
+	err := os.Symlink(string(a), name)
+	if os.IsExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, stateError("take ids", name, err)
+	}
+	return true, nil
 }
 
 func rootMapping(slot int) mapping {
-	return mapping{uid: insideAgent, gid: insideAgent, hostAgent: firstHostID + 2*slot, hostKeeper: firstHostID + 2*slot + 1}
+	return mapping{slot: slot, uid: insideAgent, gid: insideAgent, hostAgent: firstHostID + 2*slot, hostKeeper: firstHostID + 2*slot + 1}
 }
 
 // release frees the slot of a; none: nil.

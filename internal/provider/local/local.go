@@ -3,7 +3,7 @@
 //
 // Each Allocation is a folder under the factory's and one keeper process (package keeper) that outlives
 // Mission Control. This package prepares what takes the caller's own powers (descriptors of mounts, ids,
-// cgroups), starts the keeper, and finds and removes leftovers by exact identity: folder, pid with start time
+// cgroups), hands it to a keeper, and finds and removes leftovers by exact identity: folder, pid with start time
 // and boot id, cgroup by name. The contract it fulfils is internal/provider's.
 package local
 
@@ -44,6 +44,9 @@ type Provider struct {
 	ids identities
 
 	proving sync.Mutex // one proof of the resource limits at a time
+
+	sparing sync.Mutex
+	spare   *spare // for the next Create; nil: none
 }
 
 // Open checks the configuration and the folder. CodeUnsupported names what is missing on this host.

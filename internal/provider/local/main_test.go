@@ -28,15 +28,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		createInChild()
 	}
-	code := m.Run()
-	testkit.Cleanup()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // childJob is what a child is to make.
 type childJob struct {
 	Config Config
 	Spec   provider.Spec
+	Warm   bool // with a spare that is ready
 }
 
 func createInChild() {
@@ -48,6 +47,9 @@ func createInChild() {
 	var p *Provider
 	if err == nil {
 		p, err = Open(job.Config)
+	}
+	if err == nil && job.Warm {
+		err = p.Warm(context.Background())
 	}
 	if err == nil {
 		_, err = p.Create(context.Background(), job.Spec)
@@ -174,9 +176,23 @@ func (b *bench) sweep() {
 			b.t.Errorf("Destroy: %v", err)
 		}
 	}
+	if left := b.groups(); len(left) > 0 {
+		b.t.Errorf("cgroups left: %v", left)
+	}
 	if ids, err := os.ReadDir(filepath.Join(b.cfg.Folder, "ids")); err != nil || len(ids) > 0 {
 		b.t.Errorf("id slots left: %v, %v", ids, err)
 	}
+}
+
+// groups are the folders of this factory below the host's cgroups.
+func (b *bench) groups() (found []string) {
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == string(b.cfg.Factory) {
+			found = append(found, p)
+		}
+		return nil
+	})
+	return found
 }
 
 // systemMounts are what a shell and the usual tools need.

@@ -22,7 +22,7 @@ type planner struct {
 	dir    string // the allocation's folder
 	users  *users
 	plan   runner.Plan
-	files  []*os.File // sources, from runner.FirstSource on
+	files  []*os.File // sources; the first has number 1
 	cow    int
 	runner string // executable that id mappings are made with
 }
@@ -50,7 +50,7 @@ func (b *planner) copied(m sallyport.Mount, fi os.FileInfo) bool {
 	if err != nil || len(data) > maxCopied {
 		return false // the mount says what is wrong
 	}
-	b.plan.Files = append(b.plan.Files, provider.File{Name: m.Path, Data: data})
+	b.plan.Files = append(b.plan.Files, runner.File{Name: m.Path, Data: data})
 	return true
 }
 
@@ -59,11 +59,6 @@ func (b *planner) closeFiles() {
 	for _, f := range b.files {
 		f.Close()
 	}
-}
-
-func (b *planner) close() {
-	b.closeFiles()
-	b.users.close()
 }
 
 func (b *planner) build(runnerPath string) error {
@@ -79,26 +74,19 @@ func (b *planner) build(runnerPath string) error {
 	if err := b.dataFolders(); err != nil {
 		return err
 	}
-	if err := b.devices(); err != nil {
-		return err
-	}
 	if err := b.mounts(); err != nil {
 		return err
 	}
 	if err := b.workspace(); err != nil {
 		return err
 	}
-	if err := b.stubs(runnerPath); err != nil {
-		return err
-	}
-	b.plan.Sources = len(b.files)
-	return nil
+	return b.stubs(runnerPath)
 }
 
 // identityFiles are the few files of /etc that must speak of the sandbox and not of the host.
-func (b *planner) identityFiles() []provider.File {
+func (b *planner) identityFiles() []runner.File {
 	id := fmt.Sprintf("%d:%d", b.ids.uid, b.ids.gid)
-	files := []provider.File{
+	files := []runner.File{
 		{Name: "/etc/passwd", Data: []byte("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nagent:x:" + id + ":agent:" + b.spec.Home + ":/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")},
 		{Name: "/etc/group", Data: fmt.Appendf(nil, "root:x:0:\nagent:x:%d:\nnogroup:x:65534:\n", b.ids.gid)},
 		{Name: "/etc/hosts", Data: []byte("127.0.0.1 localhost sallyport\n::1 localhost\n")},
@@ -107,7 +95,7 @@ func (b *planner) identityFiles() []provider.File {
 	}
 	for _, f := range b.spec.Command.Files {
 		if !filepath.IsAbs(f.Name) {
-			files = append(files, provider.File{Name: filepath.Join(provider.FilesFolder, f.Name), Data: f.Data})
+			files = append(files, runner.File{Name: filepath.Join(provider.FilesFolder, f.Name), Data: f.Data})
 		}
 	}
 	return files
@@ -199,20 +187,6 @@ func readableFolder(path string) error {
 	}
 	if err := os.Chmod(path, 0o755); err != nil { // whatever the umask
 		return stateError("create", path, err)
-	}
-	return nil
-}
-
-// safeDevices is all of /dev that a build needs.
-var safeDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
-
-func (b *planner) devices() error {
-	for _, d := range safeDevices {
-		src, err := b.source(d, false)
-		if err != nil {
-			return err
-		}
-		b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: d, Device: true})
 	}
 	return nil
 }
@@ -356,7 +330,7 @@ func (b *planner) source(path string, owned bool) (runner.Source, error) {
 		}
 	}
 	b.files = append(b.files, f)
-	return runner.Source{FD: runner.FirstSource + len(b.files) - 1, Path: path}, nil
+	return runner.Source{Number: len(b.files), Path: path}, nil
 }
 
 // What never belongs into a command's environment, for the probe. Patterns are path.Match globs on upper-case

@@ -16,6 +16,7 @@ const (
 	ActPrint    = "print"    // N: Numbers(N) at once
 	ActDrip     = "drip"     // N: Numbers(N), one line in about 10 ms
 	ActWait     = "wait"     // "ready", then nothing until it is ended; ignores SIGTERM
+	ActSleep    = "sleep"    // N: becomes a program with the argument N that does nothing
 	ActMark     = "mark"     // appends "ran" to ran.txt and prints that file
 	ActEdit     = "edit"     // makes Edited of Base
 	ActLinger   = "linger"   // starts what does not want to end (new sessions, orphans, SIGTERM ignored), "ready", waits
@@ -54,6 +55,7 @@ var scripts = map[string]string{
 	ActPrint:    `seq 1 "$1"`,
 	ActDrip:     `i=1; while [ $i -le "$1" ]; do echo $i; i=$((i+1)); sleep 0.01; done`,
 	ActWait:     `trap "" TERM; echo ready; while :; do sleep 1; done`,
+	ActSleep:    `exec sleep "$1"`,
 	ActMark:     `echo ran >> ran.txt; cat ran.txt`,
 	ActEdit:     `mkdir added && echo new > added/new.txt && echo edited > edit.txt && rm gone.txt && chmod 755 mode.sh && ln -sfn added/new.txt link`,
 	ActLinger:   lingerers + `trap "" TERM; while :; do sleep 1; done`,

@@ -110,7 +110,7 @@ var createPromises = []promise{
 			s.Errorf("output %q", out)
 		}
 	}},
-	{"Create refuses another factory, and a spec without limits, with CodeInvalid", func(s *suite) {
+	{"Create refuses another factory, and a spec without limits or lease, with CodeInvalid", func(s *suite) {
 		for name, spoil := range map[string]func(*provider.Spec){
 			"factory":    func(p *provider.Spec) { p.Factory = "fac_00000000000000000000000000" },
 			"allocation": func(p *provider.Spec) { p.Allocation = "../escape" },
@@ -121,6 +121,8 @@ var createPromises = []promise{
 			"no pids":    func(p *provider.Spec) { p.Limits.PIDs = 0 },
 			"no disk":    func(p *provider.Spec) { p.Limits.Disk = 0 },
 			"no output":  func(p *provider.Spec) { p.Limits.Output = 0 },
+			"no lease":   func(p *provider.Spec) { p.LeaseTTL = 0 },
+			"long lease": func(p *provider.Spec) { p.LeaseTTL = provider.MaxLease + 1 },
 			"workspace":  func(p *provider.Spec) { p.Workspace.Path = "relative" },
 			"home":       func(p *provider.Spec) { p.Home = "" },
 			"file name":  func(p *provider.Spec) { p.Command.Files = []provider.File{{Name: "../../../etc/passwd"}} },

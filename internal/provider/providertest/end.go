@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"sallyport.dev/sallyport"
 )
@@ -185,6 +186,15 @@ var limitPromises = []promise{
 		spec.Limits.Time = 400 * time.Millisecond
 		_, e := s.createFrom(spec, auth).run()
 		if e.Cause != "runtime" || e.Seconds < 0.35 || e.Seconds > 15 {
+			s.Errorf("end %+v", e)
+		}
+	}},
+	{"at the runtime limit the end says what was running, in a short line", func(s *suite) {
+		s.needs(sallyport.LayerRuntime, sallyport.LayerHeld)
+		spec, auth := s.newSpec(ActSleep, "4321")
+		spec.Limits.Time = 700 * time.Millisecond
+		_, e := s.createFrom(spec, auth).run()
+		if e.Cause != "runtime" || !strings.HasPrefix(e.Message, "it was running: ") || !strings.Contains(e.Message, "4321") || len(e.Message) > 1000 || strings.ContainsFunc(e.Message, unicode.IsControl) {
 			s.Errorf("end %+v", e)
 		}
 	}},

@@ -2,11 +2,14 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/provider"
@@ -123,16 +126,27 @@ func (k *keeper) runCollector(result *os.File) error {
 	// The lowest layer is the base itself; its ignore rules count.
 	base := plan.Collect.Lowers[len(plan.Collect.Lowers)-1]
 	plan.Binds = append(slices.Clone(plan.Binds), runner.Bind{Source: base, Target: runner.BaseFolder})
-	memory, err := runner.MemoryFile(plan)
+	memory, err := runner.PlanFile(*plan)
 	if err != nil {
 		return err
 	}
 	defer memory.Close()
-	s, err := k.onMain(func() (*sandbox, error) {
-		s, _, _, err := k.newSandbox(memory, k.again, result)
-		return s, err
-	})
+	s, err := k.onMain(func() (*sandbox, error) { return k.startRunner(true) })
 	if err != nil {
+		return err
+	}
+	// The command is born in the group by itself; PID 1 only reaps, and moving a process waits for every
+	// processor. The collector works on what the command left, so it is held as well.
+	// Already dead: nothing is left to hold; its report, or the lack of one, says why.
+	if err := k.cgroup.MoveProcess(s.cmd.Process.Pid); err != nil && !errors.Is(err, unix.ESRCH) {
+		s.kill()
+		return err
+	}
+	if _, _, err := s.hear(); err != nil {
+		s.kill()
+		return err
+	}
+	if _, _, err := k.build(s, runner.Handed{Plan: memory, Log: k.log, Result: result, Sources: k.again}); err != nil {
 		return err
 	}
 	defer s.kill()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"sort"
+	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +24,7 @@ type command struct {
 	terminal *os.File // nil without one
 	began    time.Time
 	cause    string // why we ended it; empty: it ended by itself
+	doing    string // what ran when its time was over
 }
 
 // Start implements wire.Host: once, durably. A keeper that was replaced after the mark was written does not
@@ -35,12 +38,16 @@ func (k *keeper) Start() error {
 	if k.sandbox == nil {
 		return &sallyport.Error{Op: "start", Code: sallyport.CodeConflict, Message: "the sandbox is gone"}
 	}
-	// Commit point: a crash before finds nothing started; a crash after finds a command that may have run.
-	if err := k.record(FileStarted, time.Now().UTC()); err != nil {
+	// Commit point: a crash before finds nothing started; a crash after finds a command that may have run. What
+	// leads to the fork is done meanwhile.
+	marked := make(chan error, 1)
+	go func() { marked <- k.mark(FileStarted) }()
+	mark := sync.OnceValue(func() error { return <-marked })
+	c, output, err := k.launch(mark)
+	if err := mark(); err != nil {
 		return &sallyport.Error{Op: "start", Code: sallyport.CodeUnavailable, Message: "the mark could not be made durable", Err: err}
 	}
 	k.started = true
-	c, output, err := k.launch()
 	if err != nil {
 		go k.finish(provider.Exit{Code: -1, Cause: "start", Message: startMessage(err)})
 		return nil
@@ -66,8 +73,8 @@ func startMessage(err error) string {
 	}
 }
 
-// launch starts the Spec's command inside; its output comes on the returned file.
-func (k *keeper) launch() (*command, *os.File, error) {
+// launch starts the Spec's command inside, once may allows it; its output comes on the returned file.
+func (k *keeper) launch(may func() error) (*command, *os.File, error) {
 	spec := k.setup.Spec.Command
 	cmd := runner.Command{Argv: spec.Argv, Dir: spec.Dir, Env: environ(spec.Env), Terminal: spec.Terminal}
 	var output *os.File
@@ -80,7 +87,12 @@ func (k *keeper) launch() (*command, *os.File, error) {
 		output, cmd.Stdout = r, w
 	}
 	s := k.sandbox
-	cmd.Fork = k.cgroup.Start
+	cmd.Fork = func(argv0 string, argv []string, attr *syscall.ProcAttr) (int, error) {
+		if err := may(); err != nil {
+			return 0, err
+		}
+		return k.cgroup.Start(argv0, argv, attr)
+	}
 	pid, terminal, err := runner.Start(k.prepared, s.enter, cmd)
 	if err != nil {
 		if output != nil {
@@ -125,7 +137,9 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 	}
 	k.mu.Lock()
 	if c.cause != "" {
-		e.Cause = c.cause
+		if e.Cause = c.cause; e.Cause == "runtime" {
+			e.Message = c.doing
+		}
 	} else if (ws.Signaled() && ws.Signal() == unix.SIGKILL || ws.ExitStatus() == killedInShell) && k.outOfMemory() {
 		e.Cause = "memory"
 	} else if lost {
@@ -234,6 +248,10 @@ func (k *keeper) watch(c *command) {
 		case <-k.ended:
 			return
 		case <-runtime.C:
+			doing := k.running()
+			k.mu.Lock()
+			c.doing = doing
+			k.mu.Unlock()
 			k.end("runtime")
 			return
 		case <-poll.C:

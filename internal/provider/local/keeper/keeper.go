@@ -24,31 +24,56 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/contain"
 	"sallyport.dev/sallyport/internal/contain/cgroup"
+	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/runner"
 	"sallyport.dev/sallyport/internal/wire"
 )
 
-// The descriptors that Create hands over. Cgroup descriptors and then the plan's sources follow.
+// The descriptors that a keeper is started with.
 const (
-	FDSetup  = 3
-	FDFolder = 4 // the allocation's folder
-	FDWire   = 5 // listening socket
-	FDEgress = 6 // listening socket on which the egress listener is handed out
-	FDReady  = 7 // one Ready out
-	FDRunner = 8 // the runner's executable
-	// Plans are handed through to the runner as they are: reading them here would cost every start.
-	FDPlan      = 9  // the command's sandbox
-	FDCollector = 10 // the collector's; empty where nothing will be collected
-	FDFirst     = 11
+	FDControl    = 3 // SOCK_SEQPACKET to whoever started it
+	FDRunner     = 4 // the runner's executable
+	FDExecutable = 5 // its own
 )
+
+// Handed is what a keeper is given once its Allocation is known.
+type Handed struct {
+	Setup  *os.File // a Setup, as runner.MemoryFile writes it
+	Folder *os.File // the allocation's
+	Wire   *os.File // listening socket
+	Egress *os.File // listening socket on which the egress listener is handed out
+	Log    *os.File // the standard error of keeper and runners from here on
+	// Plans are handed through to the runner as they are: reading them here would cost every start.
+	Plan      *os.File // the command's sandbox
+	Collector *os.File // the collector's; used where something will be collected
+	// Rest are the cgroup's doors, the sources of Plan and those of Collector. Setup says how many of each.
+	Rest []*os.File
+}
+
+// Files are what to Hand to the keeper.
+func (h Handed) Files() []*os.File {
+	return append([]*os.File{h.Setup, h.Folder, h.Wire, h.Egress, h.Log, h.Plan, h.Collector}, h.Rest...)
+}
+
+// takeHanded is the inverse of Files, over a socket.
+func takeHanded(control *os.File) (Handed, error) {
+	f, err := runner.Take(control)
+	if err != nil {
+		return Handed{}, err
+	}
+	if len(f) < 7 {
+		return Handed{}, fmt.Errorf("expected 7 files or more, got %d", len(f))
+	}
+	return Handed{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7:]}, nil
+}
 
 // Names in the allocation's folder.
 const (
 	FileSelf    = "keeper.json"  // Self: who keeps
 	FileLayers  = "layers.json"  // the containment receipt
 	FileCopied  = "copied.json"  // targets that are plain copies
-	FileStarted = "started.json" // the command was about to start
+	FileStarted = "started.json" // empty: the command was about to start
 	FileExit    = "exit.json"    // provider.Exit
 	FileFence   = "fence.json"   // the highest fence seen
 	FileOutput  = "output"       // the command's output, the spool
@@ -85,17 +110,20 @@ type Self struct {
 	Boot      string `json:"boot"`
 }
 
-// Ready is what a keeper tells Create once.
+// Ready is what a keeper tells whoever started it: that it waits for an Allocation, that it bears the id it was
+// told, and how the sandbox came out.
 type Ready struct {
 	Code  string `json:"code,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
 type keeper struct {
+	self    process.ID
 	setup   Setup
-	dir     *os.Root
-	runner  *os.File // the runner's executable
-	plan    *os.File
+	folder  *os.File // the allocation's
+	dir     *os.Root // the same
+	log     *os.File
+	runner  *os.File   // the runner's executable
 	sources []*os.File // of the command's sandbox
 
 	collector *os.File   // its plan
@@ -193,8 +221,8 @@ func (k *keeper) Wait(ctx context.Context) (provider.Exit, error) {
 
 // Renew implements wire.Host.
 func (k *keeper) Renew(ttl time.Duration) error {
-	if ttl <= 0 || ttl > maxLease {
-		return &sallyport.Error{Op: "renew", Code: sallyport.CodeInvalid, Message: fmt.Sprintf("a lease between 0 and %v", maxLease)}
+	if ttl <= 0 || ttl > provider.MaxLease {
+		return &sallyport.Error{Op: "renew", Code: sallyport.CodeInvalid, Message: fmt.Sprintf("a lease between 0 and %v", provider.MaxLease)}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,10 +231,6 @@ func (k *keeper) Renew(ttl time.Duration) error {
 	return nil
 }
 
-// maxLease bounds what a holder may ask: beyond it a dead Mission Control would leave an agent unattended
-// for longer than anybody looks.
-const maxLease = time.Hour
-
 // holdPatience bounds the wait for a killed sandbox and a slow disk.
 const holdPatience = 30 * time.Second
 
@@ -214,9 +238,6 @@ const holdPatience = 30 * time.Second
 // after the hold the keeper itself ends. The folder stays for whoever reconciles, who records the loss.
 func (k *keeper) armLease() {
 	ttl := k.setup.Spec.LeaseTTL
-	if ttl <= 0 || ttl > maxLease {
-		ttl = maxLease
-	}
 	k.lease = time.AfterFunc(ttl, func() { k.end("lease") })
 	k.hold = time.AfterFunc(ttl+k.setup.Spec.Hold, func() {
 		k.end("lease")
@@ -236,7 +257,7 @@ const folderPoll = 10 * time.Second
 func (k *keeper) watchFolder() {
 	for range time.Tick(folderPoll) {
 		var st unix.Stat_t
-		if unix.Fstat(FDFolder, &st) == nil && st.Nlink == 0 {
+		if unix.Fstat(int(k.folder.Fd()), &st) == nil && st.Nlink == 0 {
 			os.Exit(1)
 		}
 	}
@@ -272,6 +293,25 @@ func (k *keeper) record(name string, v any) error {
 		err = k.syncFolder()
 	}
 	return err
+}
+
+// mark makes the existence of name durable: it has no content, so the folder is all that must be synced.
+func (k *keeper) mark(name string) error {
+	f, err := k.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return k.syncFolder()
+}
+
+// marked reports whether mark was called for name, by whatever keeper.
+func (k *keeper) marked(name string) (bool, error) {
+	_, err := k.dir.Stat(name)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // note writes v under name whole or not at all; it outlives this process, not necessarily the machine.

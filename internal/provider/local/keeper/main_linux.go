@@ -20,7 +20,11 @@ import (
 )
 
 // Main is the keeper's life. It returns only an error of the start; afterwards it ends with the process.
-// The arguments are for those who look for keepers: allocation id, factory id.
+// The arguments are for those who look for keepers: allocation id (runner.Unnamed at first), factory id.
+//
+// It is started before there is an Allocation, holds nothing then, and ends with whoever started it. Over the
+// control socket it says Ready when its runner waits for a plan, hears the id of its Allocation, says Ready when
+// that stands in its arguments, takes what is Handed, and says one Ready about the sandbox.
 func Main() error {
 	// The kernel ends PID 1 of our sandboxes when the thread that started it ends: it must be this one.
 	runtime.LockOSThread()
@@ -36,9 +40,31 @@ func Main() error {
 	// and which 0 does not stop (core(5), "Piping core dumps to a program").
 	// A host whose hard limit is 0 already does not let us; its pattern is then the operator's own choice.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
-	ready := os.NewFile(FDReady, "ready")
-	k, err := start()
-	tell(ready, err)
+	unix.Close(FDExecutable)
+	control := os.NewFile(FDControl, "control")
+	k := &keeper{ended: make(chan struct{}), main: make(chan func()), runner: os.NewFile(FDRunner, "runner")}
+	first, err := k.wait(control)
+	if err != nil {
+		tell(control, err)
+		return err
+	}
+	name, _, err := runner.Hear(control)
+	if err != nil {
+		return nil // never used: the runner ends with us
+	}
+	// From here on we can be found and ended exactly. Only then are we given anything of the Allocation, and
+	// nobody else is while we live.
+	if err := runner.Bear(string(name)); err != nil {
+		return err
+	}
+	tell(control, nil)
+	h, err := takeHanded(control)
+	if err != nil {
+		return err
+	}
+	err = k.start(h, first)
+	tell(control, err)
+	control.Close()
 	if err != nil {
 		return err
 	}
@@ -48,84 +74,126 @@ func Main() error {
 	return nil
 }
 
-func tell(w *os.File, err error) {
+// wait makes ready what needs no Allocation and says so; the runner is the one of the sandbox to be.
+func (k *keeper) wait(control *os.File) (*sandbox, error) {
+	first, err := k.startRunner(false)
+	if err != nil {
+		return nil, err
+	}
+	if err := contain.Warm(); err != nil {
+		return nil, err
+	}
+	if err := warm(); err != nil {
+		return nil, err
+	}
+	if k.self, err = process.Self(); err != nil {
+		return nil, err
+	}
+	if _, _, err := first.hear(); err != nil {
+		return nil, err
+	}
+	tell(control, nil)
+	return first, nil
+}
+
+// warm has the decoder look at our types once, which takes it as long as a setup does.
+func warm() error {
+	b, err := json.Marshal(Setup{Spec: provider.Spec{Mounts: make([]sallyport.Mount, 1), Caches: make([]provider.Cache, 1)}, Kept: make([]runner.Source, 1), Layers: make([]sallyport.LayerReport, 1)})
+	if err != nil {
+		return err
+	}
+	var s Setup
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	b, err = json.Marshal(runner.Ready{Layers: make([]sallyport.LayerReport, 1)})
+	if err != nil {
+		return err
+	}
+	var r runner.Ready
+	return json.Unmarshal(b, &r)
+}
+
+// tell says how it stands. Whoever started us may be gone: then nobody has to know.
+func tell(control *os.File, err error) {
 	var r Ready
 	if err != nil {
 		r = Ready{Code: sallyport.CodeOf(err).String(), Error: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(r)
-	w.Close()
+	if b, err := json.Marshal(r); err == nil {
+		_ = runner.Say(control, b, nil)
+	}
 }
 
-func start() (*keeper, error) {
-	k := &keeper{ended: make(chan struct{}), main: make(chan func()), runner: os.NewFile(FDRunner, "runner"),
-		plan: os.NewFile(FDPlan, "plan"), collector: os.NewFile(FDCollector, "collector's plan")}
-	f := os.NewFile(FDSetup, "setup")
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<20))
-	f.Close()
+func (k *keeper) start(h Handed, first *sandbox) error {
+	b, err := io.ReadAll(io.NewSectionReader(h.Setup, 0, 64<<20))
+	h.Setup.Close()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := json.Unmarshal(b, &k.setup); err != nil {
-		return nil, fmt.Errorf("read setup: %w", err)
+		return fmt.Errorf("read setup: %w", err)
 	}
-	if k.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", FDFolder)); err != nil {
-		return nil, err
+	k.folder, k.log, k.collector = h.Folder, h.Log, h.Collector
+	if err := unix.Dup3(int(k.log.Fd()), 2, 0); err != nil {
+		return err
 	}
-	self, err := process.Self()
-	if err != nil {
-		return nil, err
+	if k.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", k.folder.Fd())); err != nil {
+		return err
 	}
 	// Seen by every process before the sandbox exists: from here on the keeper can be found and ended exactly.
 	// Not synced: a crash of the machine leaves no process to find.
-	if err := k.note(FileSelf, Self{PID: self.PID, StartTime: self.StartTime, Boot: self.Boot}); err != nil {
-		return nil, &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
+	if err := k.note(FileSelf, Self{PID: k.self.PID, StartTime: k.self.StartTime, Boot: k.self.Boot}); err != nil {
+		return &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
-	if err := k.adoptDescriptors(); err != nil {
-		return nil, err
+	if err := k.adopt(h.Rest); err != nil {
+		return err
 	}
 	if k.prepared, err = contain.Prepare(k.setup.Confinement); err != nil {
-		return nil, err
+		return err
 	}
-	wireSocket, err := listener(FDWire)
+	wireSocket, err := listener(h.Wire)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	egressSocket, err := listener(FDEgress)
+	egressSocket, err := listener(h.Egress)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := k.restore(); err != nil {
-		return nil, err
+		return err
 	}
-	if !k.setup.Salvage {
+	if k.setup.Salvage {
+		first.kill()
+	} else {
 		if err := k.openKept(); err != nil {
-			return nil, err
+			return err
 		}
-		s, r, egress, err := k.newSandbox(k.plan, k.sources, nil)
+		r, egress, err := k.build(first, runner.Handed{Plan: h.Plan, Log: k.log, Sources: k.sources})
 		if err != nil {
-			return nil, err
+			return err
 		}
+		s := first
 		k.sandbox, k.egress = s, egress
 		closeAll(k.sources)
 		if err := k.takeCopies(r); err != nil {
 			s.kill()
-			return nil, err
+			return err
 		}
 		if k.layers, err = k.receipt(r.Layers); err != nil {
 			s.kill()
-			return nil, err
+			return err
 		}
 		// Not synced either, for the same reason.
 		if err := k.note(FileLayers, k.layers); err != nil {
-			return nil, err
+			return err
 		}
 		go k.guard(s)
 	}
 	k.armLease()
 	go k.watchFolder()
 	go k.serve(wireSocket, egressSocket)
-	return k, nil
+	return nil
 }
 
 // takeCopies remembers what is a plain copy for want of overlays: the collector must know, and a person is told.
@@ -184,9 +252,7 @@ func (k *keeper) restore() error {
 	if err != nil {
 		return err
 	}
-	var began any
-	k.started, err = k.recorded(FileStarted, &began)
-	if err != nil {
+	if k.started, err = k.marked(FileStarted); err != nil {
 		return err
 	}
 	if !found {
@@ -208,30 +274,14 @@ func closeAll(fs []*os.File) {
 	}
 }
 
-// adoptDescriptors names what follows the fixed descriptors; none of it reaches a child by itself.
-func (k *keeper) adoptDescriptors() error {
-	fd := FDFirst
-	take := func(name string) *os.File {
-		f := os.NewFile(uintptr(fd), name)
-		fd++
-		return f
+// adopt tells apart what was handed over besides the fixed files.
+func (k *keeper) adopt(rest []*os.File) error {
+	group, command := k.setup.Cgroup.Files, k.setup.Cgroup.Files+k.setup.Sources
+	if len(rest) != command+k.setup.CollectorSources {
+		return fmt.Errorf("expected %d files more, got %d", command+k.setup.CollectorSources, len(rest))
 	}
-	var group []*os.File
-	for range k.setup.Cgroup.Files {
-		group = append(group, take("cgroup"))
-	}
-	if err := k.takeCgroup(group); err != nil {
-		return err
-	}
-	for range k.setup.Sources {
-		k.sources = append(k.sources, take("source"))
-	}
-	if k.setup.Spec.Workspace.Collect {
-		for range k.setup.CollectorSources {
-			k.again = append(k.again, take("source"))
-		}
-	}
-	return take("own executable").Close()
+	k.sources, k.again = rest[group:command], rest[command:]
+	return k.takeCgroup(rest[:group])
 }
 
 // receipt joins what the probes found inside and what only the outside can state, in report order, and stops
@@ -254,8 +304,7 @@ func (k *keeper) receipt(probed []sallyport.LayerReport) ([]sallyport.LayerRepor
 	return ordered, nil
 }
 
-func listener(fd int) (net.Listener, error) {
-	f := os.NewFile(uintptr(fd), "socket")
+func listener(f *os.File) (net.Listener, error) {
 	defer f.Close()
 	return net.FileListener(f)
 }

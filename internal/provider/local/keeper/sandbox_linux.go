@@ -3,7 +3,6 @@ package keeper
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,35 +26,22 @@ type sandbox struct {
 	gone    chan struct{} // closed when PID 1, and so every process of its namespace, is dead
 }
 
-// newSandbox starts the runner on plan (a runner.Plan as JSON in anonymous memory) and waits for its report.
-// result, if any, receives the change stream.
+// startRunner starts a runner that waits for its plan; collects: for the collector's.
 // The caller must be on the process's main thread: the kernel ends PID 1 when that thread ends.
-func (k *keeper) newSandbox(plan *os.File, sources []*os.File, result *os.File) (*sandbox, runner.Ready, *os.File, error) {
-	fail := func(err error) (*sandbox, runner.Ready, *os.File, error) {
-		return nil, runner.Ready{}, nil, err
-	}
+func (k *keeper) startRunner(collects bool) (*sandbox, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
+	// At once: while we hold it too, the end of a runner that never reports would not be seen.
 	defer theirs.Close()
-	collects := result != nil
-	if !collects {
-		if result, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
-			return fail(err)
-		}
-		defer result.Close()
-	}
 	pidfd := -1
-	files := append(append([]*os.File{plan, theirs, result}, sources...), k.runner)
-	// The descriptor's number in the child, where it is the last one.
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", 2+len(files)))
-	cmd.Args = []string{runner.Name, string(k.setup.Spec.Allocation)}
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", runner.FDExecutable))
+	cmd.Args = []string{runner.Name, runner.Unnamed}
 	cmd.Env = runnerEnv(collects)
 	cmd.Dir = "/"
-	cmd.ExtraFiles = files
-	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = []*os.File{theirs, k.runner}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: sandboxNamespaces,
 		Pdeathsig:  syscall.SIGKILL,
@@ -65,32 +51,43 @@ func (k *keeper) newSandbox(plan *os.File, sources []*os.File, result *os.File) 
 	}
 	if err := cmd.Start(); err != nil {
 		ours.Close()
-		return fail(fmt.Errorf("start the runner: %w", err))
+		return nil, fmt.Errorf("start the runner: %w", err)
 	}
-	theirs.Close() // now: while we hold it too, the end of a runner that never reports would not be seen
 	s := &sandbox{cmd: cmd, pidfd: pidfd, control: ours, gone: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
 		close(s.gone)
 	}()
-	// The command is born in the group by itself; PID 1 only reaps, and moving a process waits for every
-	// processor. The collector works on what the command left, so it is held as well.
-	if collects {
-		// Already dead: nothing is left to hold; its report, or the lack of one, says why.
-		if err := k.cgroup.MoveProcess(cmd.Process.Pid); err != nil && !errors.Is(err, unix.ESRCH) {
-			s.kill()
-			return fail(err)
-		}
+	return s, nil
+}
+
+// build has s, which waits, build its root and prove it. After an error s is dead.
+func (k *keeper) build(s *sandbox, h runner.Handed) (runner.Ready, *os.File, error) {
+	if h.Result == nil { // nobody collects
+		h.Result = h.Log
 	}
-	ready, listener, err := receiveReady(ours)
-	if err == nil && ready.Error != "" {
-		err = &sallyport.Error{Op: "prepare sandbox", Code: sallyport.ParseCode(ready.Code), Message: ready.Error}
+	err := runner.Say(s.control, []byte(k.setup.Spec.Allocation), nil)
+	if err == nil {
+		err = runner.Hand(s.control, h.Files())
+	}
+	// What is handed to a runner that is dead already is nothing against what it said before it died.
+	ready, listener, herr := s.hear()
+	if herr != nil {
+		err = herr
 	}
 	if err != nil {
 		s.kill()
-		return fail(err)
 	}
-	return s, ready, listener, nil
+	return ready, listener, err
+}
+
+// hear takes one report of the runner's.
+func (s *sandbox) hear() (runner.Ready, *os.File, error) {
+	ready, listener, err := receiveReady(s.control)
+	if err == nil && ready.Error != "" {
+		err = &sallyport.Error{Op: "prepare sandbox", Code: sallyport.ParseCode(ready.Code), Message: ready.Error}
+	}
+	return ready, listener, err
 }
 
 // runnerEnv keeps the Go runtime of a runner small: it does one thing after the other and then sleeps. Each
@@ -111,43 +108,15 @@ var capabilities = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC
 func Capabilities() []uintptr { return capabilities }
 
 // receiveReady takes exactly one message and at most one descriptor from the runner.
-func receiveReady(c *os.File) (runner.Ready, *os.File, error) {
-	buf := make([]byte, 128<<10)
-	oob := make([]byte, unix.CmsgSpace(4))
-	var n, oobn, flags int
-	var err error
-	for {
-		n, oobn, flags, _, err = unix.Recvmsg(int(c.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
-			break
-		}
+func receiveReady(c *os.File) (r runner.Ready, listener *os.File, err error) {
+	b, listener, err := runner.Hear(c)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.DisallowUnknownFields()
+		err = d.Decode(&r)
 	}
 	if err != nil {
 		return runner.Ready{}, nil, fmt.Errorf("the runner's report: %w", err)
-	}
-	if n == 0 {
-		return runner.Ready{}, nil, fmt.Errorf("the runner ended before it reported")
-	}
-	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-		return runner.Ready{}, nil, fmt.Errorf("the runner's report is too large")
-	}
-	var r runner.Ready
-	d := json.NewDecoder(bytes.NewReader(buf[:n]))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		return runner.Ready{}, nil, fmt.Errorf("the runner's report: %w", err)
-	}
-	var listener *os.File
-	if oobn > 0 {
-		msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
-		if err != nil || len(msgs) != 1 {
-			return r, nil, fmt.Errorf("the runner's report carries something else than one descriptor")
-		}
-		fds, err := unix.ParseUnixRights(&msgs[0])
-		if err != nil || len(fds) != 1 {
-			return r, nil, fmt.Errorf("the runner's report carries something else than one descriptor")
-		}
-		listener = os.NewFile(uintptr(fds[0]), "egress")
 	}
 	return r, listener, nil
 }

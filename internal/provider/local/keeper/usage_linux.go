@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"sallyport.dev/sallyport/internal/runner"
 )
 
 // FolderData is where all that a sandbox writes to disk lies, below the allocation's folder.
@@ -17,7 +15,7 @@ const FolderData = "data"
 // diskUsed is the bytes of disk below the data folder, counted until they exceed limit. Names and depth are
 // hostile: it walks by descriptor, follows nothing and stays on the file system.
 func (k *keeper) diskUsed(limit int64) int64 {
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d/%s", FDFolder, FolderData), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(k.folder.Fd()), FolderData, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return limit + 1 // what cannot be counted is not free
 	}
@@ -40,8 +38,8 @@ func (k *keeper) diskUsed(limit int64) int64 {
 func (k *keeper) openKept() error {
 	for _, s := range k.setup.Kept {
 		at, path := unix.AT_FDCWD, s.Path
-		if s.FD > 0 {
-			at, path = int(k.sources[s.FD-runner.FirstSource].Fd()), "."
+		if s.Number > 0 {
+			at, path = int(k.sources[s.Number-1].Fd()), "."
 		}
 		fd, err := unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -129,7 +127,7 @@ type space struct{ size, free int64 }
 // space is that of the file system which the sandbox writes to; the zero value: unknown.
 func (k *keeper) space() space {
 	var fs unix.Statfs_t
-	if unix.Fstatfs(FDFolder, &fs) != nil {
+	if unix.Fstatfs(int(k.folder.Fd()), &fs) != nil {
 		return space{}
 	}
 	return space{size: int64(fs.Blocks) * fs.Bsize, free: int64(fs.Bavail) * fs.Bsize}
