@@ -47,13 +47,23 @@ func SelfHolder() (Holder, error) {
 	if err != nil {
 		return Holder{}, &sallyport.Error{Op: "name this process", Code: sallyport.CodeUnavailable, Message: "expected a readable /proc/PID/stat", Hint: "mount /proc", Err: err}
 	}
-	return Holder{Host: host, Boot: boot, PID: os.Getpid(), StartTime: st.start}, nil
+	space, err := pidSpace()
+	if err != nil {
+		return Holder{}, &sallyport.Error{Op: "name this process", Code: sallyport.CodeUnavailable, Message: "expected a readable /proc/self/ns/pid", Hint: "mount /proc", Err: err}
+	}
+	return Holder{Host: host, Boot: boot, PID: os.Getpid(), StartTime: st.start, PIDSpace: space}, nil
+}
+
+func pidSpace() (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat("/proc/self/ns/pid", &st)
+	return st.Ino, err
 }
 
 // DeadOnThisHost reports whether h is proven dead: it is of this host and of another boot, or its process
-// is gone, a zombie, or another process under the same number. Of another host, incomplete, or whenever
-// anything cannot be read: false. A process in another PID namespace of the same host name is judged by
-// this namespace's numbers; a state folder must not be shared across PID namespaces.
+// is gone, a zombie, or another process under the same number. Of another host, of another pid namespace,
+// incomplete, or whenever anything cannot be read: false, and its lease has to run out. (Sandboxes are found by
+// pid as well: a state folder belongs to one pid namespace. A look from another one must only do no harm.)
 func DeadOnThisHost(h Holder) bool {
 	host, err := os.Hostname()
 	if err != nil || h.Host == "" || h.Host != host || h.Boot == "" {
@@ -66,7 +76,8 @@ func DeadOnThisHost(h Holder) bool {
 	if h.Boot != boot {
 		return true
 	}
-	if h.PID <= 0 || h.StartTime == 0 {
+	space, err := pidSpace()
+	if err != nil || h.PIDSpace != space || h.PID <= 0 || h.StartTime == 0 {
 		return false
 	}
 	// The signal is asked first: under hidepid= another user's live process has no folder in /proc.

@@ -25,6 +25,7 @@ type Holder struct {
 	Boot      string // boot id
 	PID       int
 	StartTime uint64 // field 22 of /proc/PID/stat
+	PIDSpace  uint64 // inode of its pid namespace, in which PID counts
 }
 
 // Lease says who drives an Attempt, until when, under which fence.
@@ -56,6 +57,9 @@ type Attempt struct {
 	Feedback        string
 	CancelRequested bool
 	CancelBy        string
+	Logs            []lifecycle.Log
+	Egress          *lifecycle.Egress // nil: no way out was opened, as far as is recorded
+	EgressOpen      int               // ways out of which nobody said (yet) what went through
 	Imported        *lifecycle.Imported
 	Publication     *lifecycle.Publication // the last intent
 	Publishing      bool                   // that intent is neither done nor refused: the ref may have moved

@@ -41,7 +41,9 @@ var attemptTable = table[attemptState]{noun: "attempt", rows: []row[attemptState
 	{AttemptFailed, live, only(sallyport.AttemptFailed)},
 	{AttemptCancelled, live, only(sallyport.AttemptCancelled)},
 
-	// A person's word: the only way out of an end.
+	{AttemptReopened, only(sallyport.AttemptAwaitingApproval, sallyport.AttemptAccepted), only(sallyport.AttemptAwaitingApproval)},
+
+	// A person's word: the only other way out of an end.
 	{AttemptApproved, only(sallyport.AttemptAwaitingApproval), only(sallyport.AttemptAccepted)},
 	{AttemptDisallowed, only(sallyport.AttemptAwaitingApproval, sallyport.AttemptAccepted), only(sallyport.AttemptRejected)},
 	{CancelRequested, live, nil},
@@ -52,6 +54,8 @@ var attemptTable = table[attemptState]{noun: "attempt", rows: []row[attemptState
 	{AttemptLayers, stages, nil},
 	{AttemptAgent, stages, nil},
 	{AttemptCheck, slices.Concat(stages, judged), nil}, // `check A` reruns after the decision
+	{AttemptLog, begun, nil},
+	{AttemptEgress, stages, nil},
 	{AttemptSigned, slices.Concat(stages, only(sallyport.AttemptAwaitingApproval)), nil},
 	{AttemptNotice, every, nil},
 	{LeaseAcquired, every, nil},

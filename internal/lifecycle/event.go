@@ -23,8 +23,11 @@ const (
 	AttemptAgent      Type = "attempt.agent"            // sallyport.AgentResult
 	AttemptLayers     Type = "attempt.layers"           // Layers
 	AttemptNotice     Type = "attempt.notice"           // Notice
+	AttemptLog        Type = "attempt.log"              // Log
+	AttemptEgress     Type = "attempt.egress"           // Egress
 	AttemptSigned     Type = "attempt.signed"           // Signed
 	AttemptDecided    Type = "attempt.decided"          // Decided
+	AttemptReopened   Type = "attempt.reopened"         // sallyport.Reason: a fact found later puts the decision back to a person
 	AttemptFailed     Type = "attempt.failed"           // sallyport.Reason
 	AttemptCancelled  Type = "attempt.cancelled"        // sallyport.Reason
 	CancelRequested   Type = "attempt.cancel-requested" // Person
@@ -109,6 +112,23 @@ type (
 	// Notice is one line a person should see.
 	Notice struct {
 		Text string `json:"text"`
+	}
+	// Log is a command's whole redacted output, durable in the Attempt's folder before this is appended. The last
+	// one of a name counts. Without a digest: the file is about to be written anew, and what was said of it is void.
+	Log struct {
+		Name       string           `json:"name"` // "agent", "check-NAME-validate"
+		Digest     sallyport.Digest `json:"digest,omitempty"`
+		Bytes      int64            `json:"bytes"`
+		Redactions int64            `json:"redactions"` // how often a known secret was replaced
+	}
+	// Egress is appended with Open before a driver opens the way out, and with what went through once it is shut.
+	// Those of several drivers add up; of a driver that was ended in between nobody knows.
+	Egress struct {
+		Open      bool  `json:"open,omitempty"`
+		Requests  int64 `json:"requests"` // all, refused ones included
+		Refused   int64 `json:"refused"`
+		BytesUp   int64 `json:"bytes_up"` // of bodies
+		BytesDown int64 `json:"bytes_down"`
 	}
 	// Signed is the evidence.
 	Signed struct {

@@ -58,8 +58,11 @@ var attemptHandlers = map[Type]func(*State, Event) error{
 	AttemptAgent:        on(agent),
 	AttemptLayers:       on(layers),
 	AttemptNotice:       on(notice),
+	AttemptLog:          on(logged),
+	AttemptEgress:       on(egress),
 	AttemptSigned:       on(signed),
 	AttemptDecided:      on(decided),
+	AttemptReopened:     on(reopened),
 	AttemptFailed:       on(ending),
 	AttemptCancelled:    on(ending),
 	CancelRequested:     on(cancel),
@@ -166,7 +169,7 @@ func imported(s *State, e Event, p Imported) error {
 		return err
 	}
 	if s.Report.Bundle == "" {
-		return conflict(string(e.Type), "attempt.imported is not allowed: no bundle is in quarantine", "append attempt.bundle first")
+		return conflict(string(e.Type), "not allowed: no bundle is in quarantine", "append attempt.bundle first")
 	}
 	if s.Report.Tree != p.Tree {
 		s.forgetResult()
@@ -241,6 +244,61 @@ func notice(s *State, e Event, p Notice) error {
 	return nil
 }
 
+// logged: a new log says nothing against what was signed; one that replaces another does.
+func logged(s *State, e Event, p Log) error {
+	switch {
+	case p.Name == "":
+		return invalid(e.Type, "expected a log's name")
+	case min(p.Bytes, p.Redactions) < 0:
+		return invalid(e.Type, "bytes and redactions must not be negative")
+	}
+	if p.Digest != "" {
+		if err := p.Digest.Check(); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(s.Logs, func(l Log) bool { return l.Name == p.Name })
+	if i >= 0 && s.Logs[i] == p || i < 0 && p.Digest == "" {
+		return nil
+	}
+	all := slices.Clone(s.Logs)
+	switch {
+	case i < 0:
+		s.Logs = append(all, p)
+		return nil
+	case p.Digest == "":
+		all = slices.Delete(all, i, i+1)
+	default:
+		all[i] = p
+	}
+	s.Logs = all
+	s.voidEvidence()
+	return nil
+}
+
+func egress(s *State, e Event, p Egress) error {
+	switch {
+	case min(p.Requests, p.Refused, p.BytesUp, p.BytesDown) < 0 || p.Refused > p.Requests:
+		return invalid(e.Type, "expected numbers of 0 or more, and no more refused requests than requests")
+	case p.Open && p != Egress{Open: true}:
+		return invalid(e.Type, "nothing went through what is only being opened")
+	case !p.Open && s.EgressOpen == 0:
+		return conflict(string(e.Type), "not allowed: no way out is open", "append attempt.egress with open first")
+	}
+	var sum Egress
+	if s.Egress != nil {
+		sum = *s.Egress
+	}
+	if p.Open {
+		s.EgressOpen++
+	} else {
+		s.EgressOpen--
+	}
+	s.Egress = &Egress{Requests: sum.Requests + p.Requests, Refused: sum.Refused + p.Refused, BytesUp: sum.BytesUp + p.BytesUp, BytesDown: sum.BytesDown + p.BytesDown}
+	s.voidEvidence()
+	return nil
+}
+
 func signed(s *State, e Event, p Signed) error {
 	if err := p.Digest.Check(); err != nil {
 		return err
@@ -265,6 +323,21 @@ func decided(s *State, e Event, p Decided) error {
 		s.Report.Timings[string(sallyport.AttemptDeciding)] += p.Seconds
 	}
 	s.Report.Decision, s.Report.Reason = p.Decision, p.Reason
+	return nil
+}
+
+// reopened: the evidence that the decision rests on is void until the new fact is signed as well. What is
+// out cannot be called back.
+func reopened(s *State, e Event, p sallyport.Reason) error {
+	switch {
+	case p.Code == "":
+		return invalid(e.Type, "expected a reason with a code")
+	case s.Published || s.Publishing:
+		return conflict(string(e.Type), "not allowed: the attempt is published, or being so", "delete or revert the branch; what was published stays published")
+	}
+	s.Report.State = sallyport.AttemptAwaitingApproval
+	s.voidEvidence()
+	s.Report.Decision, s.Report.Reason = sallyport.DecisionAwaitingApproval, p
 	return nil
 }
 
@@ -299,9 +372,9 @@ func disallowed(s *State, e Event, p Approval) error {
 	case p.Who == "":
 		return invalid(e.Type, "expected who rejected")
 	case s.Published:
-		return conflict(string(e.Type), "attempt.rejected-by is not allowed: the attempt is accepted and published", "delete or revert the branch; what was published stays published")
+		return conflict(string(e.Type), "not allowed: the attempt is accepted and published", "delete or revert the branch; what was published stays published")
 	case s.Publishing:
-		return conflict(string(e.Type), "attempt.rejected-by is not allowed: the publication is under way", "let the publication be concluded, then look again")
+		return conflict(string(e.Type), "not allowed: the publication is under way", "let the publication be concluded, then look again")
 	}
 	s.Report.Decision = sallyport.DecisionRejected
 	s.Report.Reason = sallyport.Reason{Code: "rejected-by-person", Message: says("rejected by "+p.Who, p.Why)}

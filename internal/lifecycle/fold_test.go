@@ -154,6 +154,9 @@ func TestGuards(t *testing.T) {
 		{"refused without intent", AttemptApproved, ev(PublicationRefused, sallyport.Reason{Code: "x"}), sallyport.CodeConflict, "no publication"},
 		{"rejection of what is being published", PublicationIntended, rejectBy, sallyport.CodeConflict, "under way"},
 		{"rejection of what is published", PublicationDone, rejectBy, sallyport.CodeConflict, "published"},
+		{"reopening what is being published", PublicationIntended, ev(AttemptReopened, sallyport.Reason{Code: "check-flaky"}), sallyport.CodeConflict, "being so"},
+		{"reopening what is published", PublicationDone, ev(AttemptReopened, sallyport.Reason{Code: "check-flaky"}), sallyport.CodeConflict, "published"},
+		{"reopening without a reason", AttemptApproved, ev(AttemptReopened, sallyport.Reason{}), sallyport.CodeInvalid, "reason"},
 		{"a second publication", PublicationDone, ev(PublicationIntended, Publication{Branch: "refs/heads/x", Commit: oid2}), sallyport.CodeConflict, "already"},
 		{"another resource", AllocationBound, ev(AllocationBound, Bound{Resource: "r2"}), sallyport.CodeConflict, "r1"},
 		{"created twice", AttemptCreated, created(), sallyport.CodeConflict, "attempt.created"},
@@ -267,4 +270,79 @@ func marshal(s State) string {
 		panic(err)
 	}
 	return string(b)
+}
+
+// TestReopenedNeedsNewEvidenceAndANewWord: what was accepted and is found doubtful later is a person's again,
+// who sees evidence with the doubt in it.
+func TestReopenedNeedsNewEvidenceAndANewWord(t *testing.T) {
+	s := upTo(t, AttemptApproved)
+	mustApply(t, &s, ev(AttemptCheck, sallyport.CheckResult{Name: "test", Status: sallyport.CheckFlaky}), ev(AttemptReopened, sallyport.Reason{Code: "check-flaky"}))
+	if s.Report.State != sallyport.AttemptAwaitingApproval || s.Report.Decision != sallyport.DecisionAwaitingApproval || s.Report.EvidenceDigest != "" {
+		t.Fatalf("%s, %s, evidence %q", s.Report.State, s.Report.Decision, s.Report.EvidenceDigest)
+	}
+	wantError(t, s.Apply(ev(PublicationIntended, Publication{Branch: "refs/heads/x", Commit: oid2})), sallyport.CodeConflict, "awaiting-approval")
+	wantError(t, s.Apply(ev(AttemptApproved, Approval{Who: "bob", Evidence: digest})), sallyport.CodeConflict, "evidence")
+	mustApply(t, &s, ev(AttemptSigned, Signed{Path: "/e2", Digest: digest2, Commit: oid2}), ev(AttemptApproved, Approval{Who: "bob", Why: "known", Evidence: digest2}))
+	if s.Report.State != sallyport.AttemptAccepted {
+		t.Errorf("%s", s.Report.State)
+	}
+}
+
+func TestTheLastLogOfANameCounts(t *testing.T) {
+	s := upTo(t, AttemptSigned)
+	log := func(name string, d sallyport.Digest) Event {
+		return ev(AttemptLog, Log{Name: name, Digest: d, Bytes: 3})
+	}
+	apply := func(e Event, want int, signed bool) {
+		t.Helper()
+		if err := s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Logs) != want || (s.Report.EvidenceDigest != "") != signed {
+			t.Errorf("logs %+v, evidence %q", s.Logs, s.Report.EvidenceDigest)
+		}
+	}
+	apply(log("agent", digest), 1, true) // says nothing against what was signed
+	apply(log("agent", digest), 1, true)
+	apply(log("check", digest), 2, true)
+	apply(log("never", ""), 2, true)
+	apply(log("agent", digest2), 2, false)
+	if s.Logs[0].Digest != digest2 {
+		t.Errorf("%+v", s.Logs)
+	}
+	apply(log("agent", ""), 1, false)
+	for _, bad := range []Log{{}, {Name: "x", Bytes: -1}, {Name: "x", Redactions: -1}, {Name: "x", Digest: "sha256:1"}} {
+		if err := s.Apply(ev(AttemptLog, bad)); sallyport.CodeOf(err) != sallyport.CodeInvalid {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+func TestEgressAddsUp(t *testing.T) {
+	s := upTo(t, AttemptLayers)
+	apply := func(p Egress) {
+		t.Helper()
+		if err := s.Apply(ev(AttemptEgress, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Apply(ev(AttemptEgress, Egress{Requests: 1})); sallyport.CodeOf(err) != sallyport.CodeConflict || s.Egress != nil {
+		t.Errorf("something went through what was never opened: %v", err)
+	}
+	apply(Egress{Open: true})
+	if s.Egress == nil || *s.Egress != (Egress{}) || s.EgressOpen != 1 {
+		t.Errorf("%+v, %d open", s.Egress, s.EgressOpen)
+	}
+	apply(Egress{Open: true}) // the first driver was ended
+	apply(Egress{Requests: 3, Refused: 1, BytesUp: 10, BytesDown: 20})
+	apply(Egress{Open: true})
+	apply(Egress{Requests: 1, BytesUp: 5})
+	if *s.Egress != (Egress{Requests: 4, Refused: 1, BytesUp: 15, BytesDown: 20}) || s.EgressOpen != 1 {
+		t.Errorf("%+v, %d open", s.Egress, s.EgressOpen)
+	}
+	for _, bad := range []Egress{{Requests: -1}, {Refused: 1}, {Open: true, Requests: 1}} {
+		if err := s.Apply(ev(AttemptEgress, bad)); sallyport.CodeOf(err) != sallyport.CodeInvalid {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
 }

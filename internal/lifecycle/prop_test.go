@@ -37,6 +37,10 @@ func anyEvent(t *rapid.T) Event {
 		data = Layers{}
 	case AttemptNotice:
 		data = Notice{Text: pick("text", "a", "b")}
+	case AttemptLog:
+		data = Log{Name: pick("log", "a", "b"), Digest: rapid.SampledFrom([]sallyport.Digest{"", digest, digest2}).Draw(t, "of the log")}
+	case AttemptEgress:
+		data = rapid.SampledFrom([]Egress{{Open: true}, {}, {Requests: 2, Refused: 1, BytesUp: 3, BytesDown: 4}}).Draw(t, "egress")
 	case AttemptSigned:
 		data = Signed{Path: "/e", Digest: d, Commit: o}
 	case AttemptDecided:
@@ -108,7 +112,8 @@ func TestLawsOfEveryHistory(t *testing.T) {
 func checkLaws(t *rapid.T, before, after State, e Event) {
 	b, a := before.Report, after.Report
 	word := e.Type == AttemptApproved || e.Type == AttemptDisallowed
-	if b.State.Ended() && !word && (a.State != b.State || a.Decision != b.Decision) {
+	doubt := e.Type == AttemptReopened && a.State == sallyport.AttemptAwaitingApproval && a.EvidenceDigest == ""
+	if b.State.Ended() && !word && !doubt && (a.State != b.State || a.Decision != b.Decision) {
 		t.Fatalf("an ended attempt went from %s/%s to %s/%s by %s, without a person", b.State, b.Decision, a.State, a.Decision, e.Type)
 	}
 	if b.State != a.State && a.State == sallyport.AttemptAccepted && a.EvidenceDigest == "" {
@@ -119,6 +124,16 @@ func checkLaws(t *rapid.T, before, after State, e Event) {
 	}
 	if after.Published && !before.Published && (before.Publication == nil || before.Publication.Commit != a.Commit) {
 		t.Fatal("published without a durable intent of that commit")
+	}
+	if was, is := before.Egress, after.Egress; was != nil && (is == nil || is.Requests < was.Requests || is.BytesUp < was.BytesUp) || after.EgressOpen < 0 {
+		t.Fatalf("what went out became less: %+v, then %+v with %d open", was, is, after.EgressOpen)
+	}
+	if e.Type == AttemptLog && b.EvidenceDigest != "" && a.EvidenceDigest != "" && b.State != sallyport.AttemptAccepted && b.State != sallyport.AttemptRejected {
+		for _, l := range before.Logs {
+			if !slices.Contains(after.Logs, l) {
+				t.Fatalf("log %q was replaced under evidence that may name it", l.Name)
+			}
+		}
 	}
 	if before.Published && !after.Published {
 		t.Fatal("what was published was forgotten")

@@ -16,9 +16,9 @@ func publicationIntended(s *State, e Event, p Publication) error {
 	case !strings.HasPrefix(p.Branch, "refs/"):
 		return invalid(e.Type, "expected a full ref name, got %q", p.Branch)
 	case s.Published:
-		return conflict(string(e.Type), "publication.intended is not allowed: the attempt is published already", "")
+		return conflict(string(e.Type), "not allowed: the attempt is published already", "")
 	case s.Report.Commit != "" && p.Commit != s.Report.Commit:
-		return conflict(string(e.Type), "publication.intended is not allowed: the commit is not the one that was signed", "sign the commit that is to be published")
+		return conflict(string(e.Type), "not allowed: the commit is not the one that was signed", "sign the commit that is to be published")
 	}
 	s.Publication, s.Publishing = &p, true
 	return nil
@@ -27,7 +27,7 @@ func publicationIntended(s *State, e Event, p Publication) error {
 // publicationDone may be repeated with the same commit: whoever finds the ref in place may say so.
 func publicationDone(s *State, e Event, p Publication) error {
 	if s.Publication == nil || s.Publication.Branch != p.Branch || s.Publication.Commit != p.Commit {
-		return conflict(string(e.Type), "publication.done is not allowed: this branch and commit were not intended", "append publication.intended first")
+		return conflict(string(e.Type), "not allowed: this branch and commit were not intended", "append publication.intended first")
 	}
 	s.Report.Branch = strings.TrimPrefix(p.Branch, "refs/heads/")
 	s.Report.Commit = p.Commit
@@ -44,7 +44,7 @@ const RefusedBranch = "branch-taken"
 // publicationRefused leaves the acceptance as it is: the change is good, the branch was not free.
 func publicationRefused(s *State, e Event, p sallyport.Reason) error {
 	if !s.Publishing {
-		return conflict(string(e.Type), "publication.refused is not allowed: no publication is under way", "")
+		return conflict(string(e.Type), "not allowed: no publication is under way", "")
 	}
 	s.Publishing = false
 	s.Report.Reason = p

@@ -19,6 +19,12 @@ type State struct {
 	CancelRequested bool   `json:"cancel_requested,omitempty"`
 	CancelBy        string `json:"cancel_by,omitempty"`
 
+	// Logs are in the order in which their names came up.
+	Logs []Log `json:"logs,omitempty"`
+	// Egress sums up what went through ways out that were shut again; nil: none was opened, as far as is recorded.
+	Egress     *Egress `json:"egress,omitempty"`
+	EgressOpen int     `json:"egress_open,omitempty"` // ways out that are open, or of which nobody said what went through
+
 	Imported    *Imported    `json:"imported,omitempty"`
 	Publication *Publication `json:"publication,omitempty"` // the last intent
 	Publishing  bool         `json:"publishing,omitempty"`  // that intent is neither done nor refused: the ref may have moved

@@ -40,9 +40,9 @@ func (t table[S]) next(from S, on Type, want S) (S, error) {
 			return want, nil
 		}
 	}
-	msg := fmt.Sprintf("%s is not allowed: the %s %s", on, t.noun, stands(from))
+	msg := fmt.Sprintf("not allowed: the %s %s", t.noun, stands(from))
 	if known {
-		msg = fmt.Sprintf("%s to %q is not allowed: the %s %s", on, want, t.noun, stands(from))
+		msg = fmt.Sprintf("%q is not allowed: the %s %s", want, t.noun, stands(from))
 	}
 	return from, conflict(string(on), msg, hintFor(on, string(from)))
 }

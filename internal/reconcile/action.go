@@ -6,10 +6,12 @@ import (
 	"sallyport.dev/sallyport"
 )
 
-// Action is one step of a plan: Report, MarkOrphaned, Destroy, Lookup or Adopt. String is a line for people
-// (`reconcile --dry-run`).
+// Action is one step of a plan: Report, MarkOrphaned, Destroy, Lookup or Adopt. String is a line for people that
+// says what is to be done (`reconcile --dry-run`).
 type Action interface {
 	fmt.Stringer
+	// Done is the line once it was carried out.
+	Done() string
 	rank() int // the order of a plan: say, record, remove, ask, take over
 }
 
@@ -57,16 +59,28 @@ func (Lookup) rank() int       { return 3 }
 func (Adopt) rank() int        { return 4 }
 
 func (a Report) String() string { return fmt.Sprintf("report %s: %s", a.Subject, a.Text) }
-func (a MarkOrphaned) String() string {
-	return fmt.Sprintf("mark %s orphaned (%s): %s", a.Allocation, a.Resource, a.Why.Message)
+func (a Report) Done() string   { return a.String() }
+
+func (a MarkOrphaned) String() string { return "mark " + a.text() }
+func (a MarkOrphaned) Done() string   { return "marked " + a.text() }
+func (a MarkOrphaned) text() string {
+	return fmt.Sprintf("%s orphaned (%s): %s", a.Allocation, a.Resource, a.Why.Message)
 }
-func (a Destroy) String() string {
-	return fmt.Sprintf("destroy %s of provider %s: %s", a.Resource, a.Provider, a.Why)
+
+func (a Destroy) String() string { return "destroy " + a.text() }
+func (a Destroy) Done() string   { return "destroyed " + a.text() }
+func (a Destroy) text() string {
+	return fmt.Sprintf("%s of provider %s: %s", a.Resource, a.Provider, a.Why)
 }
-func (a Lookup) String() string {
+
+func (a Lookup) String() string { return "look up " + a.text() }
+func (a Lookup) Done() string   { return "looked up " + a.text() }
+func (a Lookup) text() string {
 	if a.Resource == "" {
-		return fmt.Sprintf("look up %s, of which provider %s never gave an id", a.Allocation, a.Provider)
+		return fmt.Sprintf("%s, of which provider %s never gave an id", a.Allocation, a.Provider)
 	}
-	return fmt.Sprintf("look up %s (%s) at provider %s", a.Allocation, a.Resource, a.Provider)
+	return fmt.Sprintf("%s (%s) at provider %s", a.Allocation, a.Resource, a.Provider)
 }
+
 func (a Adopt) String() string { return fmt.Sprintf("adopt %s", a.Attempt) }
+func (a Adopt) Done() string   { return fmt.Sprintf("adopted %s", a.Attempt) }

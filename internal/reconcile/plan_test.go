@@ -90,8 +90,11 @@ func TestPlan(t *testing.T) {
 				t.Errorf("plan %v, want %v", got, tt.want)
 			}
 			for _, a := range plan {
-				if a.String() == "" {
+				if a.String() == "" || a.Done() == "" {
 					t.Errorf("%T says nothing", a)
+				}
+				if _, speaks := a.(Report); !speaks && a.Done() == a.String() {
+					t.Errorf("%T has the same words for what is done and what is to be done: %s", a, a)
 				}
 			}
 		})
