@@ -55,11 +55,28 @@ func BenchmarkCheckout(b *testing.B) {
 				c.Release()
 			}
 		})
+		first, err := f.store.Checkout(bg, o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		first.Release()
 		b.Run("reuse", func(b *testing.B) {
 			for b.Loop() {
 				c, err := f.store.Checkout(bg, o)
 				if err != nil || !c.Reused {
 					b.Fatal(err, c.Reused)
+				}
+				c.Release()
+			}
+		})
+		b.Run("compare", func(b *testing.B) {
+			for b.Loop() {
+				c, err := f.store.Checkout(bg, o)
+				if err != nil || !c.Reused {
+					b.Fatal(err, c.Reused)
+				}
+				if err := c.Verified(bg); err != nil {
+					b.Fatal(err)
 				}
 				c.Release()
 			}

@@ -80,6 +80,25 @@ func (b *builder) parent(path string, make bool) (*node, string, error) {
 	return at, names[len(names)-1], b.load(at)
 }
 
+// inSubmodule reports whether path lies below a submodule.
+func (b *builder) inSubmodule(path string) (bool, error) {
+	at := b.root
+	for rest := path; ; {
+		name, below, more := strings.Cut(rest, "/")
+		if !more {
+			return false, nil
+		}
+		if err := b.load(at); err != nil {
+			return false, err
+		}
+		k := at.kids[name]
+		if k == nil || k.dir == nil {
+			return k != nil && k.entry.isGitlink(), nil
+		}
+		at, rest = k.dir, below
+	}
+}
+
 // set puts an entry (a file, link, submodule or whole folder) at path.
 func (b *builder) set(path string, e treeEntry) error {
 	n, name, err := b.parent(path, true)

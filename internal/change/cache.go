@@ -18,19 +18,55 @@ import (
 
 // A cache entry is cache/KEY.N: "lock", "manifest" and the folder "data". Whoever uses it holds a shared
 // flock on "lock"; who removes it needs the exclusive one. It appears by rename, whole. An entry that does
-// not match its manifest is never repaired: a new one is made as KEY.N+1, since the old may be in use.
+// not match its manifest is never repaired: it loses the manifest, by which every process knows it as damaged,
+// and a new one is made as KEY.N+1, since the old may be in use.
 
-// held is an entry in use.
+// held is an entry in use. One that was found is being compared with its manifest meanwhile.
 type held struct {
-	dir  string // data
-	lock *os.File
-	m    *manifest
-	new  bool
+	dir     string // data
+	lock    *os.File
+	m       *manifest
+	compare *comparison // nil: it was just built
 }
 
-func (h *held) release() { h.lock.Close() }
+// verified waits for the comparison. CodeCorrupt: the entry is damaged and will not be found again.
+func (h *held) verified(ctx context.Context) error {
+	if h.compare == nil {
+		return nil
+	}
+	return h.compare.wait(ctx)
+}
 
-// obtain finds a trustworthy entry or builds one. build fills an empty folder.
+// release gives the entry up; a damaged one that nobody else uses is removed.
+func (h *held) release() {
+	if h.compare != nil {
+		h.compare.end() // it marks the entry by its path, which is ours only as long as the lock is
+	}
+	if h.compare != nil && sallyport.CodeOf(h.compare.err) == sallyport.CodeCorrupt {
+		discard(filepath.Dir(h.dir), h.lock)
+		return
+	}
+	h.lock.Close()
+}
+
+// sound is obtain for what is read at once: the entry has been compared.
+func (s *Store) sound(ctx context.Context, key string, anyCtime bool, build func(ctx context.Context, dir string) error) (h *held, err error) {
+	for range 3 { // a damaged entry is not found twice, unless it cannot be marked
+		if h, err = s.obtain(ctx, key, anyCtime, build); err != nil {
+			return nil, err
+		}
+		if err = h.verified(ctx); err == nil {
+			return h, nil
+		}
+		h.release()
+		if sallyport.CodeOf(err) != sallyport.CodeCorrupt {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// obtain finds an entry, whose comparison it begins, or builds one. build fills an empty folder.
 func (s *Store) obtain(ctx context.Context, key string, anyCtime bool, build func(ctx context.Context, dir string) error) (*held, error) {
 	if h, _, err := s.existing(key); h != nil || err != nil {
 		return h, err
@@ -49,7 +85,7 @@ func (s *Store) obtain(ctx context.Context, key string, anyCtime bool, build fun
 
 func (s *Store) cacheDir() string { return filepath.Join(s.dir, "cache") }
 
-// existing returns the newest entry of key that matches its manifest, and else the next free number.
+// existing returns the newest entry of key that is not known as damaged, and else the next free number.
 func (s *Store) existing(key string) (*held, int, error) {
 	names, err := os.ReadDir(s.cacheDir())
 	if err != nil {
@@ -75,8 +111,8 @@ func (s *Store) existing(key string) (*held, int, error) {
 	return nil, next, nil
 }
 
-// hold locks an entry and checks it; nil if it is being removed or is not as it was. What nobody uses and
-// does not match is removed.
+// hold locks an entry and begins its comparison; nil if it is being removed or known as damaged. What nobody
+// uses and is damaged is removed.
 func (s *Store) hold(entry string) *held {
 	lock, err := os.OpenFile(filepath.Join(entry, "lock"), os.O_RDWR, 0)
 	if err != nil {
@@ -86,17 +122,16 @@ func (s *Store) hold(entry string) *held {
 		lock.Close()
 		return nil
 	}
-	m, err := readManifest(filepath.Join(entry, "manifest"))
-	if err == nil {
-		err = m.verify(filepath.Join(entry, "data"))
-	}
+	record := filepath.Join(entry, "manifest")
+	m, err := readManifest(record)
 	if err != nil {
 		discard(entry, lock)
 		return nil
 	}
 	now := time.Now()
 	os.Chtimes(lock.Name(), now, now) // for Evict: last used
-	return &held{dir: filepath.Join(entry, "data"), lock: lock, m: m}
+	dir := filepath.Join(entry, "data")
+	return &held{dir: dir, lock: lock, m: m, compare: m.compare(dir, func() { os.Remove(record) })}
 }
 
 // stillThere: between open and flock the entry may have been renamed away.
@@ -189,40 +224,26 @@ func (s *Store) build(ctx context.Context, name string, anyCtime bool, build fun
 	if err := os.Rename(tmp, entry); err != nil {
 		return fail(unwritable(err))
 	}
-	return &held{dir: filepath.Join(entry, "data"), lock: lock, m: m, new: true}, syncDir(s.cacheDir())
+	return &held{dir: filepath.Join(entry, "data"), lock: lock, m: m}, syncDir(s.cacheDir())
+}
+
+// cached is one entry as Evict sees it.
+type cached struct {
+	path  string
+	used  time.Time
+	bytes int64
 }
 
 // Evict removes the entries that were used longest ago until the rest hold at most maxBytes, and what broken
 // builds left behind. What is in use stays, whatever the bound. It returns how many bytes are left.
 func (s *Store) Evict(ctx context.Context, maxBytes int64) (int64, error) {
-	names, err := os.ReadDir(s.cacheDir())
+	entries, broken, total, err := s.entries()
 	if err != nil {
-		return 0, unwritable(err)
+		return 0, err
 	}
-	type old struct {
-		path  string
-		used  time.Time
-		bytes int64
+	for _, path := range broken {
+		sweep(path)
 	}
-	var entries []old
-	var total int64
-	for _, d := range names {
-		path := filepath.Join(s.cacheDir(), d.Name())
-		if strings.HasPrefix(d.Name(), "new-") || strings.HasPrefix(d.Name(), "trash-") {
-			sweep(path)
-			continue
-		}
-		e := old{path: path}
-		if fi, err := os.Stat(filepath.Join(path, "lock")); err == nil {
-			e.used = fi.ModTime()
-		}
-		if m, err := readManifest(filepath.Join(path, "manifest")); err == nil {
-			e.bytes = m.bytes
-		}
-		total += e.bytes
-		entries = append(entries, e)
-	}
-	slices.SortFunc(entries, func(a, b old) int { return a.used.Compare(b.used) })
 	for _, e := range entries {
 		if total <= maxBytes || ctx.Err() != nil {
 			break
@@ -232,6 +253,57 @@ func (s *Store) Evict(ctx context.Context, maxBytes int64) (int64, error) {
 		}
 	}
 	return total, nil
+}
+
+// Evictable is how many bytes Evict would remove now. Nothing is changed.
+func (s *Store) Evictable(maxBytes int64) (int64, error) {
+	entries, _, total, err := s.entries()
+	var freed int64
+	for _, e := range entries {
+		if total-freed <= maxBytes {
+			break
+		}
+		if unused(e.path) {
+			freed += e.bytes
+		}
+	}
+	return freed, err
+}
+
+// entries are those of the cache, used longest ago first, what broken builds left, and the bytes of the former.
+func (s *Store) entries() (entries []cached, broken []string, total int64, err error) {
+	names, err := os.ReadDir(s.cacheDir())
+	if err != nil {
+		return nil, nil, 0, unwritable(err)
+	}
+	for _, d := range names {
+		path := filepath.Join(s.cacheDir(), d.Name())
+		if strings.HasPrefix(d.Name(), "new-") || strings.HasPrefix(d.Name(), "trash-") {
+			broken = append(broken, path)
+			continue
+		}
+		e := cached{path: path}
+		if fi, err := os.Stat(filepath.Join(path, "lock")); err == nil {
+			e.used = fi.ModTime()
+		}
+		if m, err := readManifest(filepath.Join(path, "manifest")); err == nil {
+			e.bytes = m.bytes
+		}
+		total += e.bytes
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b cached) int { return a.used.Compare(b.used) })
+	return entries, broken, total, nil
+}
+
+// unused: evictOne would remove it.
+func unused(path string) bool {
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return true
+	}
+	defer lock.Close()
+	return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
 func evictOne(path string) bool {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -37,72 +38,105 @@ type Checkout struct {
 	Reused bool // nothing had to be built
 	// Release closes the locks. It may be called again.
 	Release func()
+
+	held []*held
+}
+
+// Verified waits until each folder has been compared with what it was when it was built, which goes on beside
+// its use: nothing that rests on a Checkout counts before Verified has returned nil. CodeCorrupt: a folder is
+// damaged; it will not be handed out again, by no process, and the next Checkout builds a new one. It may be
+// called again, and by several at once.
+func (c Checkout) Verified(ctx context.Context) error {
+	if len(c.held) == 0 {
+		return &sallyport.Error{Op: "compare checkout", Code: sallyport.CodeInvalid, Message: "there is none"}
+	}
+	for _, h := range c.held {
+		if err := h.verified(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inUse is a Checkout of entries in use: the files, and the git folder where there is one.
+func inUse(held ...*held) Checkout {
+	c := Checkout{Files: held[0].dir, Reused: true, held: held}
+	if len(held) == 2 {
+		c.GitDir = held[1].dir
+	}
+	for _, h := range held {
+		c.Locks = append(c.Locks, h.lock)
+		c.Reused = c.Reused && h.compare != nil
+	}
+	c.Release = sync.OnceFunc(func() {
+		for _, h := range held {
+			h.release()
+		}
+	})
+	return c
 }
 
 // Checkout finds or builds both folders. The files depend on the tree only, the git folder on everything.
 // The git folder has one pack of exactly what can be reached from Commit, refs for BaseRef and Branch, and
-// an index that fits the files. Equal options, also in another process: the same folders.
+// an index that fits the files. Equal options, also in another process: the same folders. What is found is
+// only being compared when this returns: see Verified.
 func (s *Store) Checkout(ctx context.Context, o CheckoutOptions) (Checkout, error) {
 	if err := s.complete(ctx, &o); err != nil {
 		return Checkout{}, err
 	}
-	c := Checkout{Reused: true}
-	c.Release = func() {
-		for _, l := range c.Locks {
-			l.Close()
-		}
-	}
-	buildFiles := func(ctx context.Context, dir string) error { return s.buildFiles(ctx, o.Tree, dir) }
-	if o.Commit == "" {
-		files, err := s.obtain(ctx, "files-"+string(o.Tree), false, buildFiles)
-		if err != nil {
-			return Checkout{}, err
-		}
-		c.add(files)
-		c.Files = files.dir
-		return c, nil
-	}
-	// Each is looked at against its manifest, which takes time with many files: side by side. A git folder
-	// that must be built waits for the files, whose sizes are in its index.
-	var files, gitDir *held
-	built := make(chan struct{})
-	err := atOnce(
-		func() (err error) {
-			defer close(built)
-			files, err = s.obtain(ctx, "files-"+string(o.Tree), false, buildFiles)
-			return err
-		},
-		func() (err error) {
-			gitDir, err = s.obtain(ctx, "gitdir-"+o.key(), true, func(ctx context.Context, dir string) error {
-				if err := s.checkNames(ctx, o); err != nil {
-					return err
-				}
-				if <-built; files == nil {
-					return errNoFiles
-				}
-				return s.buildGitDir(ctx, o, files.m, dir)
-			})
-			return err
-		})
-	for _, h := range []*held{files, gitDir} {
-		if h != nil {
-			c.add(h)
-		}
-	}
+	subs, err := s.Submodules(ctx, o.Tree)
 	if err != nil {
-		c.Release()
 		return Checkout{}, err
 	}
-	c.Files, c.GitDir = files.dir, gitDir.dir
-	return c, nil
+	files, err := s.obtain(ctx, filesKey(o.Tree, subs), false, func(ctx context.Context, dir string) error { return s.buildFiles(ctx, o.Tree, subs, dir) })
+	if err != nil {
+		return Checkout{}, err
+	}
+	if o.Commit == "" {
+		return inUse(files), nil
+	}
+	gitDir, err := s.obtain(ctx, "gitdir-"+o.key(), true, func(ctx context.Context, dir string) error {
+		if err := s.checkNames(ctx, o); err != nil {
+			return err
+		}
+		return s.buildGitDir(ctx, o, files.m, dir)
+	})
+	if err != nil {
+		files.release()
+		return Checkout{}, err
+	}
+	return inUse(files, gitDir), nil
 }
 
-// errNoFiles gives way to the error of the files themselves.
-var errNoFiles = errors.New("the files could not be built")
+// Reopen is the Checkout that an earlier process was given, by its folders. It is compared anew: what that
+// process found out, or whether it came to it, is not known. CodeCorrupt: it is gone or known as damaged.
+func (s *Store) Reopen(files, gitDir string) (Checkout, error) {
+	f, err := s.reopen(files)
+	if err != nil {
+		return Checkout{}, err
+	}
+	if gitDir == "" {
+		return inUse(f), nil
+	}
+	g, err := s.reopen(gitDir)
+	if err != nil {
+		f.release()
+		return Checkout{}, err
+	}
+	return inUse(f, g), nil
+}
 
-func (c *Checkout) add(h *held) {
-	c.Locks = append(c.Locks, h.lock)
-	c.Reused = c.Reused && !h.new
+func (s *Store) reopen(dir string) (*held, error) {
+	entry := filepath.Dir(dir)
+	bad := &sallyport.Error{Op: "reopen checkout", Code: sallyport.CodeInvalid, Subject: dir, Message: "it is none of this store"}
+	if filepath.Base(dir) != "data" || filepath.Dir(entry) != s.cacheDir() {
+		return nil, bad
+	}
+	if h := s.hold(entry); h != nil {
+		return h, nil
+	}
+	bad.Code, bad.Message = sallyport.CodeCorrupt, "it is gone or known as damaged"
+	return nil, bad
 }
 
 func (o CheckoutOptions) key() string {
@@ -150,7 +184,7 @@ func (s *Store) checkNames(ctx context.Context, o CheckoutOptions) error {
 	return nil
 }
 
-func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, dir string) error {
+func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, subs []Submodule, dir string) error {
 	o, err := s.objects(ctx)
 	if err != nil {
 		return err
@@ -164,6 +198,9 @@ func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, dir str
 	if err := s.materialise(ctx, dir, fileSet{dirs: dirs, files: files, stamp: func(leaf) time.Time { return when }, known: s.loadSums()}); err != nil {
 		return err
 	}
+	if err := s.laySubmodules(ctx, subs, dir, when); err != nil {
+		return err
+	}
 	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
 		return unwritable(err)
 	}
@@ -172,7 +209,7 @@ func (s *Store) buildFiles(ctx context.Context, tree sallyport.ObjectID, dir str
 
 // buildGitDir writes a git folder that holds nothing but what is listed here.
 func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manifest, dir string) error {
-	pack, err := s.obtain(ctx, "pack-"+string(o.Commit)+"-"+o.History, true, func(ctx context.Context, dir string) error { return s.buildPack(ctx, o, dir) })
+	pack, err := s.sound(ctx, "pack-"+string(o.Commit)+"-"+o.History, true, func(ctx context.Context, dir string) error { return s.buildPack(ctx, o, dir) })
 	if err != nil {
 		return err
 	}
@@ -186,7 +223,7 @@ func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manif
 		return err
 	}
 	// Another branch or name on the same base has the same index.
-	index, err := s.obtain(ctx, "index-"+string(o.Commit)+"-"+string(o.Tree), true, func(ctx context.Context, dir string) error {
+	index, err := s.sound(ctx, "index-"+string(o.Commit)+"-"+string(o.Tree), true, func(ctx context.Context, dir string) error {
 		data, err := s.buildIndex(ctx, o, files)
 		if err != nil {
 			return err
@@ -213,7 +250,7 @@ func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manif
 	}
 	for name, data := range map[string][]byte{
 		"HEAD": []byte("ref: refs/heads/" + o.Branch + "\n"), "config": []byte(s.agentConfig(o.Identity)),
-		"packed-refs": []byte(refs), "info/exclude": nil,
+		"packed-refs": []byte(refs), "info/exclude": nil, "info/attributes": []byte(rawAttributes),
 	} {
 		if err := writePlain(filepath.Join(dir, name), data); err != nil {
 			return err
@@ -221,6 +258,9 @@ func (s *Store) buildGitDir(ctx context.Context, o CheckoutOptions, files *manif
 	}
 	return nil
 }
+
+// rawAttributes beat those of the tree: what git inside writes or reads is what the blob has, as everywhere else.
+const rawAttributes = "* -text -eol -ident -filter -working-tree-encoding\n"
 
 func writePlain(name string, data []byte) error {
 	if err := os.WriteFile(name, data, 0o644); err != nil {
@@ -290,9 +330,13 @@ func (s *Store) buildIndex(ctx context.Context, o CheckoutOptions, files *manife
 			return nil, err
 		}
 	}
-	sizes := make(map[string]int64, len(files.entries))
-	for _, e := range files.entries {
-		sizes[e.path] = e.size
+	sizes := make(map[string]int64, len(leaves))
+	err = files.each(func(dir, name string, s fileStat) error {
+		sizes[path.Join(dir, name)] = s.size
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	when := treeStamp(o.Tree)
 	entries := make([]indexEntry, 0, len(leaves))

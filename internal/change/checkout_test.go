@@ -86,48 +86,152 @@ func TestCheckoutFilesAreTheRawBlobs(t *testing.T) {
 	})
 }
 
-func TestCheckoutIsReusedAndCheckedFirst(t *testing.T) {
+// damage is every kind of way in which a cached folder can become another: what a fixture of sampleFiles has.
+var damage = map[string]func(c Checkout) error{
+	"content, same size and time": func(c Checkout) error {
+		p := filepath.Join(c.Files, "README")
+		fi, err := os.Stat(p)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(p, []byte("hellO\n"), 0o644); err != nil {
+			return err
+		}
+		return os.Chtimes(p, fi.ModTime(), fi.ModTime())
+	},
+	"mode":           func(c Checkout) error { return os.Chmod(filepath.Join(c.Files, "README"), 0o755) },
+	"mode of folder": func(c Checkout) error { return os.Chmod(filepath.Join(c.Files, "src/deep"), 0o700) },
+	"extra file":     func(c Checkout) error { return os.WriteFile(filepath.Join(c.Files, "src/extra"), nil, 0o644) },
+	"extra folder":   func(c Checkout) error { return os.Mkdir(filepath.Join(c.Files, "src/deep/extra"), 0o755) },
+	"missing file":   func(c Checkout) error { return os.Remove(filepath.Join(c.Files, "src/a.c")) },
+	"missing folder": func(c Checkout) error { return os.RemoveAll(filepath.Join(c.Files, "src")) },
+	"target of link": func(c Checkout) error {
+		os.Remove(filepath.Join(c.Files, "link"))
+		return os.Symlink("src/a.c", filepath.Join(c.Files, "link"))
+	},
+	"file for folder": func(c Checkout) error {
+		os.RemoveAll(filepath.Join(c.Files, "src/deep"))
+		return os.WriteFile(filepath.Join(c.Files, "src/deep"), nil, 0o755)
+	},
+	"folder moved behind a link": func(c Checkout) error {
+		away := filepath.Join(filepath.Dir(c.Files), "away")
+		if err := os.Rename(filepath.Join(c.Files, "src"), away); err != nil {
+			return err
+		}
+		return os.Symlink(away, filepath.Join(c.Files, "src"))
+	},
+	"all of it":      func(c Checkout) error { return os.RemoveAll(c.Files) },
+	"in .git":        func(c Checkout) error { return os.WriteFile(filepath.Join(c.Files, ".git/x"), nil, 0o644) },
+	"HEAD":           func(c Checkout) error { return os.WriteFile(filepath.Join(c.GitDir, "HEAD"), []byte("x"), 0o644) },
+	"a hook":         func(c Checkout) error { return os.Mkdir(filepath.Join(c.GitDir, "hooks"), 0o755) },
+	"missing object": func(c Checkout) error { return os.RemoveAll(filepath.Join(c.GitDir, "objects/pack")) },
+	"both": func(c Checkout) error {
+		return errors.Join(os.Remove(filepath.Join(c.Files, "README")), os.Remove(filepath.Join(c.GitDir, "HEAD")))
+	},
+}
+
+// A found checkout is compared beside its use, and one that is not as it was built is never taken for sound:
+// not by who is using it, not by who looks for it next, and not by who takes over from a process that was ended
+// before it knew.
+func TestDamagedCheckoutIsNeverTrusted(t *testing.T) {
 	f := newFixture(t, SHA1, sampleFiles)
-	first := f.checkout(CheckoutOptions{Commit: f.head().Commit})
-	second := f.checkout(CheckoutOptions{Commit: f.head().Commit})
-	if !second.Reused || second.Files != first.Files || second.GitDir != first.GitDir {
+	o := CheckoutOptions{Commit: f.head().Commit}
+	first, second := f.checkout(o), f.checkout(o)
+	if first.Reused || !second.Reused || second.Files != first.Files || second.GitDir != first.GitDir {
 		t.Fatalf("not reused: %+v %+v", first, second)
 	}
-	tamper := map[string]func(dir string) error{
-		"content, same size and time": func(d string) error {
-			p := filepath.Join(d, "README")
-			fi, _ := os.Stat(p)
-			if err := os.WriteFile(p, []byte("hellO\n"), 0o644); err != nil {
-				return err
-			}
-			return os.Chtimes(p, fi.ModTime(), fi.ModTime())
-		},
-		"extra file":   func(d string) error { return os.WriteFile(filepath.Join(d, "src/extra"), nil, 0o644) },
-		"file removed": func(d string) error { return os.Remove(filepath.Join(d, "src/a.c")) },
-		"mode":         func(d string) error { return os.Chmod(filepath.Join(d, "README"), 0o755) },
-		"replaced": func(d string) error {
-			os.Remove(filepath.Join(d, "link"))
-			return os.Symlink("src/a.c", filepath.Join(d, "link"))
-		},
-		"in .git": func(d string) error { return os.WriteFile(filepath.Join(d, ".git/x"), nil, 0o644) },
+	if err := errors.Join(first.Verified(bg), second.Verified(bg), second.Verified(bg)); err != nil {
+		t.Fatalf("a sound checkout: %v", err)
 	}
-	want := rawListing(t, f, f.head().Tree)
-	for name, act := range tamper {
-		before := f.checkout(CheckoutOptions{Tree: f.head().Tree})
-		if err := act(before.Files); err != nil {
+	first.Release()
+	second.Release()
+	files := rawListing(t, f, f.head().Tree)
+	for name, act := range damage {
+		sound := f.checkout(o)
+		if err := sound.Verified(bg); err != nil {
+			t.Fatalf("%s: before: %v", name, err)
+		}
+		refs := listing(t, sound.GitDir, "")
+		if err := act(sound); err != nil {
 			t.Fatal(err)
 		}
-		after := f.checkout(CheckoutOptions{Tree: f.head().Tree})
-		if after.Reused || after.Files == before.Files {
-			t.Errorf("%s: a tampered checkout was trusted", name)
+		// As if the process that made it had been ended: nobody has said that it is damaged.
+		if taken, err := f.store.Reopen(sound.Files, sound.GitDir); err != nil {
+			wantCode(t, name+": taken over", err, sallyport.CodeCorrupt)
+		} else {
+			wantCode(t, name+": taken over", taken.Verified(bg), sallyport.CodeCorrupt)
+			taken.Release()
 		}
-		if got := listing(t, after.Files, ".git"); got != want {
+		_, err := f.store.Reopen(sound.Files, sound.GitDir)
+		wantCode(t, name+": taken over once it is known", err, sallyport.CodeCorrupt)
+		after := f.checkout(o)
+		if after.Reused || after.Files == sound.Files && after.GitDir == sound.GitDir {
+			t.Errorf("%s: a damaged checkout was found again", name)
+		}
+		if err := after.Verified(bg); err != nil {
+			t.Errorf("%s: the new one: %v", name, err)
+		}
+		if got := listing(t, after.Files, ".git"); got != files {
 			t.Errorf("%s: rebuilt as\n%s", name, got)
 		}
-		if _, err := os.Stat(before.Files); err != nil {
+		if got := listing(t, after.GitDir, ""); got != refs {
+			t.Errorf("%s: git folder rebuilt as\n%s\nwant\n%s", name, got, refs)
+		}
+		if _, err := os.Stat(filepath.Dir(sound.Files)); err != nil {
 			t.Errorf("%s: a checkout in use was removed: %v", name, err)
 		}
-		before.Release()
+		sound.Release()
+		after.Release()
+	}
+	wantCode(t, "none", Checkout{}.Verified(bg), sallyport.CodeInvalid)
+	_, err := f.store.Reopen(t.TempDir(), "")
+	wantCode(t, "a folder of somebody else", err, sallyport.CodeInvalid)
+}
+
+// Whoever finds out removes it: it takes no room once nobody uses it.
+func TestDamagedCheckoutIsRemoved(t *testing.T) {
+	f := newFixture(t, SHA1, sampleFiles)
+	o := CheckoutOptions{Commit: f.head().Commit}
+	f.checkout(o).Release()
+	c := f.checkout(o)
+	if err := errors.Join(c.Verified(bg), damage["both"](c)); err != nil {
+		t.Fatal(err)
+	}
+	c.Release()
+	c = f.checkout(o)
+	wantCode(t, "damaged", c.Verified(bg), sallyport.CodeCorrupt)
+	for _, h := range c.held {
+		<-h.compare.done
+	}
+	c.Release()
+	for _, dir := range []string{c.Files, c.GitDir} {
+		if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// What a git folder is built from is compared first: it would be blessed otherwise.
+func TestDamagedPackIsNotBuiltFrom(t *testing.T) {
+	f := newFixture(t, SHA1, sampleFiles)
+	o := CheckoutOptions{Commit: f.head().Commit}
+	f.checkout(o)
+	for _, key := range []string{"pack-", "index-"} {
+		dirs, err := filepath.Glob(filepath.Join(f.store.cacheDir(), key+"*", "data"))
+		if err != nil || len(dirs) != 1 {
+			t.Fatal(dirs, err)
+		}
+		if err := os.WriteFile(filepath.Join(dirs[0], "extra"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Branch, o.Identity = "sallyport/other", "x"
+	c := f.checkout(o)
+	if err := c.Verified(bg); err != nil {
+		t.Fatal(err)
+	}
+	if got := listing(t, c.GitDir, ""); strings.Contains(got, "extra") {
+		t.Errorf("built from what was damaged:\n%s", got)
 	}
 }
 
@@ -138,9 +242,19 @@ func TestEvictSparesWhatIsInUse(t *testing.T) {
 	idle.Release()
 	os.MkdirAll(filepath.Join(f.store.cacheDir(), "new-crashed", "data"), 0o755)
 	os.WriteFile(filepath.Join(f.store.cacheDir(), "new-crashed", "lock"), nil, 0o600)
+	would, err := f.store.Evictable(0)
+	if _, serr := os.Stat(idle.Files); err != nil || would == 0 || serr != nil {
+		t.Errorf("%d bytes could be removed: %v, %v", would, err, serr)
+	}
+	if n, err := f.store.Evictable(1 << 40); err != nil || n != 0 {
+		t.Errorf("%d bytes beyond a bound that is not met: %v", n, err)
+	}
 	left, err := f.store.Evict(bg, 0)
 	if err != nil || left == 0 {
 		t.Errorf("%d %v", left, err)
+	}
+	if n, err := f.store.Evictable(0); err != nil || n != 0 {
+		t.Errorf("%d bytes could be removed of what is in use: %v", n, err)
 	}
 	if _, err := os.Stat(used.Files); err != nil {
 		t.Errorf("in use and gone: %v", err)
@@ -386,13 +500,21 @@ func TestTimesTellContentApart(t *testing.T) {
 }
 
 func TestManifestDamageIsSeen(t *testing.T) {
-	m := &manifest{bytes: 5, entries: []fileStat{{"a", 1, 2, 3, 4, 5}, {"b/ü", 1, 1 << 40, -7, 0, 9}}}
+	f := newFixture(t, SHA1, sampleFiles)
+	c := f.checkout(CheckoutOptions{Tree: f.head().Tree})
 	name := filepath.Join(t.TempDir(), "m")
+	m, err := takeManifest(c.Files, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	data := m.encode()
 	os.WriteFile(name, data, 0o600)
 	got, err := readManifest(name)
 	if err != nil || fmt.Sprint(*got) != fmt.Sprint(*m) {
 		t.Fatalf("%+v %v", got, err)
+	}
+	if err := got.verify(bg, c.Files); err != nil {
+		t.Fatal(err)
 	}
 	for i := range data {
 		bad := bytes.Clone(data)
@@ -400,6 +522,45 @@ func TestManifestDamageIsSeen(t *testing.T) {
 		os.WriteFile(name, bad, 0o600)
 		if _, err := readManifest(name); err == nil {
 			t.Fatalf("byte %d changed and nothing was said", i)
+		}
+	}
+}
+
+// A manifest names every name below its folder once, folders first, and each with what lstat says.
+func TestManifestIsComplete(t *testing.T) {
+	f := newFixture(t, SHA1, sampleFiles)
+	c := f.checkout(CheckoutOptions{Tree: f.head().Tree})
+	for _, anyCtime := range []bool{false, true} {
+		m, err := takeManifest(c.Files, anyCtime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		err = m.each(func(dir, name string, s fileStat) error {
+			p := filepath.Join(dir, name)
+			var st unix.Stat_t
+			if err := unix.Lstat(filepath.Join(c.Files, p), &st); err != nil {
+				return err
+			}
+			if s != statOf(&st, anyCtime) || seen[p] || !seen["."] && p != "." || !seen[dir] && p != "." {
+				t.Errorf("%s: %+v", p, s)
+			}
+			seen[p] = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = filepath.WalkDir(c.Files, func(p string, _ fs.DirEntry, err error) error {
+			rel, _ := filepath.Rel(c.Files, p)
+			if !seen[rel] {
+				t.Errorf("%s is not in it", rel)
+			}
+			delete(seen, rel)
+			return err
+		})
+		if err != nil || len(seen) > 0 {
+			t.Errorf("%v: too many: %v", err, seen)
 		}
 	}
 }

@@ -31,15 +31,21 @@ func (s *Store) buildPack(ctx context.Context, o CheckoutOptions, dir string) er
 	if err != nil {
 		return err
 	}
-	var revs strings.Builder
+	args, stdin := []string{"--revs"}, ""
 	for _, id := range cut {
-		fmt.Fprintf(&revs, "--shallow %s\n", id)
+		stdin += fmt.Sprintf("--shallow %s\n", id)
 	}
-	fmt.Fprintf(&revs, "%s\n", o.Commit)
+	stdin += fmt.Sprintf("%s\n", o.Commit)
+	if s.repo.Partial() {
+		args = nil
+		if stdin, err = s.present(ctx, o.Commit, cut); err != nil {
+			return err
+		}
+	}
 	// No delta search: what the user's packs have as deltas stays deltas, the rest is stored whole. The
 	// start of a run is worth more than a tenth of the size.
-	_, err = s.git.run(ctx, strings.NewReader(revs.String()), "-c", "pack.writeReverseIndex=false", "pack-objects", "--revs", "--delta-base-offset", "--window=0", "--quiet", "--threads=2", filepath.Join(dir, "pack"))
-	if err != nil {
+	args = append([]string{"-c", "pack.writeReverseIndex=false", "pack-objects", "--delta-base-offset", "--window=0", "--quiet", "--threads=2"}, args...)
+	if _, err = s.git.run(ctx, strings.NewReader(stdin), append(args, filepath.Join(dir, "pack"))...); err != nil {
 		return err
 	}
 	if len(cut) > 0 {
@@ -57,6 +63,27 @@ func (s *Store) buildPack(ctx context.Context, o CheckoutOptions, dir string) er
 		}
 	}
 	return nil
+}
+
+// present names each object of the history that is there, since pack-objects does not walk past a folder that is
+// missing.
+func (s *Store) present(ctx context.Context, commit sallyport.ObjectID, cut []sallyport.ObjectID) (string, error) {
+	shallow, err := os.CreateTemp(s.dir, "shallow-*.tmp")
+	if err != nil {
+		return "", unwritable(err)
+	}
+	defer os.Remove(shallow.Name())
+	_, err = shallow.WriteString(lines(cut))
+	if cerr := shallow.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return "", unwritable(err)
+	}
+	g := s.git
+	g.env = append(g.env[:len(g.env):len(g.env)], "GIT_SHALLOW_FILE="+shallow.Name())
+	out, err := g.run(ctx, nil, "rev-list", "--objects", "--no-object-names", "--missing=allow-any", string(commit))
+	return string(out), err
 }
 
 // boundary lists the commits whose parents are left out, sorted: those at the depth, and those where the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"sallyport.dev/sallyport"
@@ -17,8 +18,10 @@ import (
 // CodeCorrupt: the stream is damaged. CodeExhausted: it exceeds a limit. CodeInvalid: a path that CheckPath
 // refuses. After an error the store holds nothing new that could be found.
 //
+// Nothing at or below the paths of without is taken, nor what lies in a submodule of startTree; Left counts both.
+//
 // Commits are the agent's messages as they came: claims, not neutralised.
-func (s *Store) Import(ctx context.Context, startTree sallyport.ObjectID, r io.Reader, limits collect.Limits) (lifecycle.Imported, error) {
+func (s *Store) Import(ctx context.Context, startTree sallyport.ObjectID, r io.Reader, limits collect.Limits, without ...string) (lifecycle.Imported, error) {
 	o, err := s.objects(ctx)
 	if err != nil {
 		return lifecycle.Imported{}, err
@@ -30,7 +33,7 @@ func (s *Store) Import(ctx context.Context, startTree sallyport.ObjectID, r io.R
 	}
 	defer p.close()
 	b := newBuilder(o, p, startTree, int(min(limits.Entries*8+1024, maxEntries)))
-	in, err := s.replay(ctx, collect.NewReader(r, limits), b)
+	in, err := s.replay(ctx, collect.NewReader(r, limits), b, without)
 	if err != nil {
 		return lifecycle.Imported{}, err
 	}
@@ -45,7 +48,25 @@ func (s *Store) Import(ctx context.Context, startTree sallyport.ObjectID, r io.R
 	return in, err
 }
 
-func (s *Store) replay(ctx context.Context, r *collect.Reader, b *builder) (lifecycle.Imported, error) {
+// The reasons, beside collect's, for which a path is left out.
+const (
+	LeftSubmodule = "in-submodule" // only the submodule's own repository could have it
+	LeftWithout   = "copied-in"    // it was given beside the tree
+)
+
+// leaves says why a path is not taken; "": it is.
+func (b *builder) leaves(path string, without []string) (string, error) {
+	if slices.ContainsFunc(without, func(w string) bool { return path == w || strings.HasPrefix(path, w+"/") }) {
+		return LeftWithout, nil
+	}
+	within, err := b.inSubmodule(path)
+	if within {
+		return LeftSubmodule, err
+	}
+	return "", err
+}
+
+func (s *Store) replay(ctx context.Context, r *collect.Reader, b *builder, without []string) (lifecycle.Imported, error) {
 	in := lifecycle.Imported{Left: map[string]int{}}
 	for {
 		rec, err := r.Next()
@@ -68,6 +89,14 @@ func (s *Store) replay(ctx context.Context, r *collect.Reader, b *builder) (life
 		}
 		if err := CheckPath(rec.Path); err != nil {
 			return in, err
+		}
+		why, err := b.leaves(rec.Path, without)
+		if err != nil {
+			return in, err
+		}
+		if why != "" {
+			in.Left[why]++
+			continue
 		}
 		if err := b.apply(rec, r); err != nil {
 			return in, err

@@ -4,126 +4,144 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
 )
 
-// manifest is what a cached folder looked like when it was finished. It is checked before the folder is
-// trusted again, by lstat alone: a change of content moves ctime, which no program can set back, and a new
-// or missing name moves its folder's.
+// manifest is what a cached folder looked like when it was finished. The folder is compared with it each time
+// it is used again, by lstat alone: a change of content moves ctime, which no program can set back, and a new
+// or missing name moves its folder's. It is kept as it lies on disk and decoded as it is gone through: a
+// checkout has many files, and whoever only wants its size must not pay for them.
 type manifest struct {
-	entries []fileStat
-	bytes   int64 // of all files, for the cache's bound
+	data     []byte // the folders, encoded
+	bytes    int64  // of all files, for the cache's bound
+	anyCtime bool   // ctime is not compared
 }
 
+// fileStat is what is compared of a name.
 type fileStat struct {
-	path  string // "." is the folder itself
 	mode  uint32
-	size  int64
+	size  int64 // 0 for a folder
 	mtime int64
-	ctime int64 // 0: not checked
+	ctime int64 // 0 where it is not compared
 	ino   uint64
 }
 
-const manifestMagic = "sallyport-checkout 1\n"
+func statOf(st *unix.Stat_t, anyCtime bool) fileStat {
+	s := fileStat{mode: st.Mode, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ino: st.Ino}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		s.size = 0
+	}
+	if anyCtime {
+		s.ctime = 0
+	}
+	return s
+}
+
+const manifestMagic = "sallyport-checkout 2\n"
 
 // takeManifest looks at all below root. anyCtime leaves ctime out: hard links to our files change it.
 func takeManifest(root string, anyCtime bool) (*manifest, error) {
-	m := &manifest{}
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(p, &st); err != nil {
-			return err
-		}
-		e := statOf(rel, &st)
-		if anyCtime {
-			e.ctime = 0
-		}
-		m.entries = append(m.entries, e)
-		m.bytes += (st.Size + 4095) &^ 4095
-		return nil
-	})
-	if err != nil {
+	t := &taker{root: root, m: manifest{anyCtime: anyCtime}}
+	if err := t.folder(".", "."); err != nil {
 		return nil, unwritable(err)
 	}
-	return m, nil
+	return &t.m, nil
 }
 
-// maxSynced is up to how many names each is synced by itself.
-const maxSynced = 64
+// taker writes a manifest: for each folder its path, how many names follow, and each name with what differs
+// from the one before it, which for most files is little.
+type taker struct {
+	root string
+	m    manifest
+	last fileStat
+}
 
-// sync puts what the manifest names below root on disk. Many names: by one syncfs instead of 50,000 fsyncs.
-// Few: by themselves, since syncfs also waits for all that other programs have written to that disk.
-func (m *manifest) sync(root string) error {
-	if len(m.entries) > maxSynced || m.hasLinks() {
-		d, err := os.Open(root)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		return unix.Syncfs(int(d.Fd()))
+// folder takes the names of one folder and then, one after the other, the folders in it. extra are names
+// beside those that the folder lists.
+func (t *taker) folder(dir string, extra ...string) error {
+	list, err := os.ReadDir(filepath.Join(t.root, dir))
+	if err != nil {
+		return err
 	}
-	for _, e := range m.entries {
-		f, err := os.Open(filepath.Join(root, e.path))
-		if err != nil {
+	t.text(dir)
+	t.m.data = binary.AppendUvarint(t.m.data, uint64(len(extra)+len(list)))
+	for _, name := range extra {
+		if err := t.name(dir, name); err != nil {
 			return err
 		}
-		err = f.Sync()
-		f.Close()
-		if err != nil {
+	}
+	for _, d := range list {
+		if err := t.name(dir, d.Name()); err != nil {
 			return err
+		}
+	}
+	for _, d := range list {
+		if d.IsDir() {
+			if err := t.folder(path.Join(dir, d.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// hasLinks: a symbolic link cannot be synced by itself.
-func (m *manifest) hasLinks() bool {
-	return slices.ContainsFunc(m.entries, func(e fileStat) bool { return e.mode&unix.S_IFMT == unix.S_IFLNK })
-}
-
-func statOf(path string, st *unix.Stat_t) fileStat {
-	e := fileStat{path: path, mode: st.Mode, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ino: st.Ino}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		e.size = 0
+func (t *taker) name(dir, name string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(t.root, dir, name), &st); err != nil {
+		return err
 	}
-	return e
+	t.text(name)
+	s, last := statOf(&st, t.m.anyCtime), t.last
+	t.m.data = binary.AppendUvarint(t.m.data, uint64(s.mode))
+	t.m.data = binary.AppendUvarint(t.m.data, uint64(s.size))
+	for _, d := range []int64{s.mtime - last.mtime, s.ctime - last.ctime, int64(s.ino - last.ino)} {
+		t.m.data = binary.AppendVarint(t.m.data, d)
+	}
+	t.last = s
+	t.m.bytes += (st.Size + 4095) &^ 4095
+	return nil
 }
 
+func (t *taker) text(s string) {
+	t.m.data = append(binary.AppendUvarint(t.m.data, uint64(len(s))), s...)
+}
+
+// each calls do for every name until that fails, a folder's before those in it. The first is "." in ".".
+func (m *manifest) each(do func(dir, name string, s fileStat) error) error {
+	d := decoder{b: m.data}
+	var s fileStat
+	for len(d.b) > 0 {
+		dir := d.string()
+		for n := d.uint(); n > 0 && !d.bad; n-- {
+			name := d.string()
+			s = fileStat{mode: uint32(d.uint()), size: int64(d.uint()), mtime: s.mtime + d.int(), ctime: s.ctime + d.int(), ino: s.ino + uint64(d.int())}
+			if d.bad {
+				break
+			}
+			if err := do(dir, name, s); err != nil {
+				return err
+			}
+		}
+	}
+	if d.bad {
+		return &sallyport.Error{Op: "read checkout manifest", Code: sallyport.CodeCorrupt, Message: "it ends too early"}
+	}
+	return nil
+}
+
+// encode is the manifest as it lies on disk, with a sum over all before it.
 func (m *manifest) encode() []byte {
-	var b bytes.Buffer
-	b.WriteString(manifestMagic)
-	var v []byte
-	v = binary.AppendUvarint(v, uint64(m.bytes))
-	v = binary.AppendUvarint(v, uint64(len(m.entries)))
-	for _, e := range m.entries {
-		v = binary.AppendUvarint(v, uint64(len(e.path)))
-		v = append(v, e.path...)
-		v = binary.AppendUvarint(v, uint64(e.mode))
-		v = binary.AppendUvarint(v, uint64(e.size))
-		v = binary.AppendVarint(v, e.mtime)
-		v = binary.AppendVarint(v, e.ctime)
-		v = binary.AppendUvarint(v, e.ino)
-	}
-	b.Write(v)
-	sum := sha256.Sum256(b.Bytes())
-	b.Write(sum[:])
-	return b.Bytes()
+	b := binary.AppendUvarint([]byte(manifestMagic), uint64(m.bytes))
+	b = append(b, map[bool]byte{true: 1}[m.anyCtime])
+	b = append(b, m.data...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
 }
 
 func readManifest(name string) (*manifest, error) {
@@ -141,12 +159,8 @@ func readManifest(name string) (*manifest, error) {
 		return nil, bad
 	}
 	d := decoder{b: data[len(manifestMagic):n]}
-	m := &manifest{bytes: int64(d.uint())}
-	count := d.uint()
-	for i := uint64(0); i < count && !d.bad; i++ {
-		m.entries = append(m.entries, fileStat{path: d.string(), mode: uint32(d.uint()), size: int64(d.uint()), mtime: d.int(), ctime: d.int(), ino: d.uint()})
-	}
-	if d.bad || len(d.b) != 0 {
+	m := &manifest{bytes: int64(d.uint()), anyCtime: d.uint() == 1, data: d.b}
+	if d.bad {
 		return nil, bad
 	}
 	return m, nil
@@ -187,40 +201,33 @@ func (d *decoder) string() string {
 	return s
 }
 
-// verify compares root with the manifest. CodeCorrupt names the first difference.
-func (m *manifest) verify(root string) error {
-	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// maxSynced is up to how many names each is synced by itself.
+const maxSynced = 64
+
+// sync puts what the manifest names below root on disk. Many names: by one syncfs instead of 50,000 fsyncs.
+// Few: by themselves, since syncfs also waits for all that other programs have written to that disk.
+func (m *manifest) sync(root string) error {
+	var names []string
+	links := false // a symbolic link cannot be synced by itself
+	err := m.each(func(dir, name string, s fileStat) error {
+		names = append(names, filepath.Join(root, dir, name))
+		links = links || s.mode&unix.S_IFMT == unix.S_IFLNK
+		return nil
+	})
 	if err != nil {
-		return &sallyport.Error{Op: "verify checkout", Code: sallyport.CodeCorrupt, Subject: root, Err: err}
+		return err
 	}
-	defer unix.Close(fd)
-	const workers = 2
-	var errs [workers]error
-	var wg sync.WaitGroup
-	for i := range workers {
-		part := m.entries[i*len(m.entries)/workers : (i+1)*len(m.entries)/workers]
-		wg.Go(func() { errs[i] = verifyPart(fd, part) })
-	}
-	wg.Wait()
-	for _, err := range errs {
+	if links || len(names) > maxSynced {
+		d, err := os.Open(root)
 		if err != nil {
 			return err
 		}
+		defer d.Close()
+		return unix.Syncfs(int(d.Fd()))
 	}
-	return nil
-}
-
-func verifyPart(root int, entries []fileStat) error {
-	for i := range entries {
-		want := &entries[i]
-		var st unix.Stat_t
-		err := unix.Fstatat(root, want.path, &st, unix.AT_SYMLINK_NOFOLLOW)
-		got := statOf(want.path, &st)
-		if want.ctime == 0 {
-			got.ctime = 0
-		}
-		if err != nil || got != *want {
-			return &sallyport.Error{Op: "verify checkout", Code: sallyport.CodeCorrupt, Subject: fmt.Sprintf("%+q", want.path), Message: "is not as it was written", Err: err}
+	for _, name := range names {
+		if err := syncDir(name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"unicode/utf8"
 
 	"sallyport.dev/sallyport"
 )
@@ -42,25 +43,42 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	}
 	g := git{cred: as.cred, cwd: dir}
 	place := lookAround(ctx, g)
-	out, err := g.run(ctx, nil, "rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--absolute-git-dir", "--git-common-dir", "--show-object-format", "--show-prefix")
+	f, err := ask(ctx, g, "--is-bare-repository", "--is-inside-git-dir", "--absolute-git-dir", "--git-common-dir", "--show-object-format", "--show-prefix")
 	if err != nil {
 		return nil, explainOpen(dir, err)
 	}
-	f := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(f) > 0 && f[0] == "true" {
+	switch {
+	case f[0] == "true":
 		return nil, refuse(dir, "the repository is bare: it has no work tree", "run this in a clone that has files")
-	}
-	if len(f) > 1 && f[1] == "true" {
+	case f[1] == "true":
 		return nil, refuse(dir, "this is inside the .git folder", "change to the work tree")
-	}
-	if len(f) != 6 {
-		return nil, refuse(dir, "the path of the repository contains a line break", "move it to a plain path")
 	}
 	r := &Repo{GitDir: f[2], CommonDir: f[3], ObjectFormat: Format(f[4]), Subfolder: strings.TrimSuffix(f[5], "/")}
 	if !filepath.IsAbs(r.CommonDir) {
 		r.CommonDir = filepath.Join(dir, r.CommonDir)
 	}
 	return r, r.complete(dir, <-place, as)
+}
+
+// ask has git rev-parse answer each question: in one go, or one by one where an answer has a line break.
+func ask(ctx context.Context, g git, questions ...string) ([]string, error) {
+	out, err := g.line(ctx, append([]string{"rev-parse"}, questions...)...)
+	if err != nil {
+		return nil, err
+	}
+	answers := strings.Split(out, "\n")
+	if len(answers) == len(questions) {
+		return answers, nil
+	}
+	answers = answers[:0]
+	for _, q := range questions {
+		a, err := g.line(ctx, "rev-parse", q)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
 }
 
 // place is where a work tree lies.
@@ -98,6 +116,9 @@ func (r *Repo) complete(dir string, at place, as identity) error {
 		return refuse(dir, "this is a submodule of "+at.outer, "run in "+at.outer+", or in a clone of its own")
 	}
 	r.Top = at.top
+	if !utf8.ValidString(r.Top) {
+		return refuse(printable(r.Top), "the path of the repository is not UTF-8", "move it to a plain path")
+	}
 	// A folder inside may belong to somebody else; what counts is who owns the repository.
 	for _, p := range []string{r.Top, r.GitDir, r.CommonDir} {
 		owner, err := actAs(p)

@@ -165,7 +165,8 @@ func (r *Repo) ReadFile(ctx context.Context, commit sallyport.ObjectID, path str
 	if !e.isFile() {
 		return nil, &sallyport.Error{Op: "read file", Code: sallyport.CodeInvalid, Subject: path, Message: "expected a regular file in " + commit.Short()}
 	}
-	return o.read(e.id, "blob", max)
+	data, err := o.read(e.id, "blob", max)
+	return data, absent(err)
 }
 
 // treeOf is the tree of a commit.

@@ -2,101 +2,83 @@ package change
 
 import (
 	"context"
-	"os"
-	"path/filepath"
+	"slices"
 
 	"sallyport.dev/sallyport"
 )
 
 // Snapshot is the user's working tree as a tree in our store: HEAD, with what is staged, what is not, and
-// what is untracked but not ignored. Bytes are taken raw; the user's index, objects and files are only read.
-// changed and untracked count as Dirty does. The tree may be equal to HEAD's.
+// what is untracked but not ignored. Files are taken as git would commit them, without running any filter; the
+// user's index, objects and files are only read. changed and untracked count as Dirty does. The tree may be equal
+// to HEAD's. CodeInvalid: a submodule is staged at another commit than HEAD's.
 func (s *Store) Snapshot(ctx context.Context) (tree sallyport.ObjectID, changed, untracked int, err error) {
+	fail := func(err error) (sallyport.ObjectID, int, int, error) { return "", 0, 0, err }
 	head, err := s.repo.Resolve(ctx, "")
 	if err != nil {
-		return "", 0, 0, err
+		return fail(err)
 	}
 	w, err := s.repo.lookAtWorktree(ctx, head.Commit)
 	if err != nil {
-		return "", 0, 0, err
+		return fail(err)
 	}
-	o, err := s.objects(ctx)
+	g, err := s.repo.withoutFilters(ctx)
 	if err != nil {
-		return "", 0, 0, err
+		return fail(err)
 	}
-	defer o.close()
-	p, err := s.newPack()
+	d, err := s.repo.newDraft(g)
 	if err != nil {
-		return "", 0, 0, err
+		return fail(err)
 	}
-	defer p.close()
-	b := newBuilder(o, p, head.Tree, maxEntries)
-	changed, err = s.layTracked(b, w)
+	defer d.close()
+	if err := d.take(ctx, slices.Concat(w.unstaged, w.untracked)); err != nil {
+		return fail(err)
+	}
+	all, err := d.git.staged(ctx, head.Commit)
 	if err != nil {
-		return "", 0, 0, err
+		return fail(err)
 	}
-	for _, path := range w.untracked {
-		took, err := s.layFile(b, path)
-		if err != nil {
-			return "", 0, 0, err
-		}
-		if took {
-			untracked++
-		}
+	tree, err = s.lay(ctx, d, head.Tree, all)
+	if err != nil {
+		return fail(err)
 	}
-	if tree, err = b.write(); err != nil {
-		return "", 0, 0, err
-	}
-	return tree, changed, untracked, p.finish(ctx, s.git)
+	changed, untracked = w.count()
+	return tree, changed, untracked, nil
 }
 
-func (s *Store) layTracked(b *builder, w *worktree) (int, error) {
-	paths := map[string]bool{}
-	for path, e := range w.staged {
-		paths[path] = true
-		var err error
-		if e.mode == 0 {
-			err = b.remove(path)
-		} else {
-			err = b.set(path, e)
+// lay is base with the entries given, whose blobs the draft has; mode 0: deleted.
+func (s *Store) lay(ctx context.Context, d *draft, base sallyport.ObjectID, all map[string]treeEntry) (sallyport.ObjectID, error) {
+	var blobs []sallyport.ObjectID
+	for path, e := range all {
+		if e.isGitlink() {
+			return "", &sallyport.Error{Op: "take the work tree", Code: sallyport.CodeInvalid, Subject: printable(path), Message: "a submodule is staged at another commit than the base's",
+				Hint: "commit it first, or run without --include-dirty"}
 		}
-		if err != nil {
-			return 0, err
+		if err := CheckPath(path); err != nil {
+			return "", err
+		}
+		if e.mode != 0 {
+			blobs = append(blobs, e.id)
 		}
 	}
-	// Removals first: a file may have become a folder.
-	for path, u := range w.unstaged {
-		if u.gone {
-			paths[path] = true
-			if err := b.remove(path); err != nil {
-				return 0, err
+	if err := s.copyBlobs(ctx, d, blobs); err != nil {
+		return "", err
+	}
+	return s.edit(ctx, base, func(b *builder) error {
+		// Removals first: a file may have become a folder.
+		for path, e := range all {
+			if e.mode == 0 {
+				if err := b.remove(path); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	for path, u := range w.unstaged {
-		if u.gone || !s.repo.reallyChanged(path, u) {
-			continue
+		for path, e := range all {
+			if e.mode != 0 {
+				if err := b.set(path, e); err != nil {
+					return err
+				}
+			}
 		}
-		paths[path] = true
-		if _, err := s.layFile(b, path); err != nil {
-			return 0, err
-		}
-	}
-	return len(paths), nil
-}
-
-// layFile takes one file of the work tree; false if it is neither file nor link, or gone by now.
-func (s *Store) layFile(b *builder, path string) (bool, error) {
-	if err := CheckPath(path); err != nil {
-		return false, err
-	}
-	fi, err := os.Lstat(filepath.Join(s.repo.Top, path))
-	if err != nil || (!fi.Mode().IsRegular() && fi.Mode()&os.ModeSymlink == 0) {
-		return false, nil
-	}
-	e, err := s.repo.hashFile(path, b.pack)
-	if err != nil {
-		return false, err
-	}
-	return true, b.set(path, e)
+		return nil
+	})
 }

@@ -39,9 +39,6 @@ func OpenStore(ctx context.Context, dir string, repo *Repo) (*Store, error) {
 	if err != nil {
 		return nil, &sallyport.Error{Op: "open store", Code: sallyport.CodeInvalid, Subject: repo.CommonDir, Message: "the repository has no object folder", Err: err}
 	}
-	if strings.ContainsAny(objects, "\n") {
-		return nil, &sallyport.Error{Op: "open store", Code: sallyport.CodeInvalid, Subject: repo.Top, Message: "the path of the repository contains a line break", Hint: "move it to a plain path"}
-	}
 	sum := sha256.Sum256([]byte(objects))
 	s := &Store{repo: repo, dir: filepath.Join(dir, hex.EncodeToString(sum[:8]))}
 	s.git = git{cwd: "/", dir: []string{"--git-dir=" + filepath.Join(s.dir, "git")}}
@@ -93,10 +90,7 @@ func (s *Store) makeGit(objects string) error {
 // link points the store at the user's objects and takes over where their history is cut off (a shallow
 // clone), since both can change.
 func (s *Store) link(objects string) error {
-	if strings.HasPrefix(objects, `"`) {
-		objects = fmt.Sprintf("%q", objects) // git reads a leading quote as quoting
-	}
-	if err := replaceFile(filepath.Join(s.dir, "git/objects/info/alternates"), []byte(objects+"\n")); err != nil {
+	if err := replaceFile(filepath.Join(s.dir, "git/objects/info/alternates"), []byte(quoteC(objects)+"\n")); err != nil {
 		return err
 	}
 	shallow, err := os.ReadFile(filepath.Join(s.repo.CommonDir, "shallow"))
@@ -111,6 +105,26 @@ func (s *Store) link(objects string) error {
 		return &sallyport.Error{Op: "open store", Code: sallyport.CodeUnavailable, Subject: "shallow", Err: err}
 	}
 	return replaceFile(filepath.Join(s.dir, "git/shallow"), shallow)
+}
+
+// quoteC is a path in the one form that git's alternates take for any path: C's, with octal for what is not
+// printable.
+func quoteC(path string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(path) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < 0x20 || c >= 0x7f:
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
 // replaceFile writes data under name unless it is there already.
