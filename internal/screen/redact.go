@@ -22,13 +22,13 @@ import (
 const MinSecretBytes = 8
 
 // Redactor replaces known secrets by [redacted:NAME]: the value, each of its lines of at least
-// MinSecretBytes, its JSON, URL and hexadecimal forms, and base64 of any text that contains it. It cannot
-// find a secret that was encoded twice, encrypted, reversed or broken over lines; the real protection is that
-// a sandbox holds none. Safe for concurrent use; each stream has a writer of its own.
+// MinSecretBytes, its JSON, URL and hexadecimal forms, and base64 of any text that contains it; also with control
+// characters, ends of lines and terminal sequences inside. It cannot find a secret that was encoded twice,
+// encrypted, reversed or broken up by other text; the real protection is that a sandbox holds none. Safe for
+// concurrent use; each stream has a writer of its own.
 type Redactor struct {
 	byFirst [256][]pattern // longest first
 	pairs   [1 << 16]bool  // the first two bytes of the patterns: rules out most places at once
-	longest int            // bytes
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -39,6 +39,9 @@ type pattern struct {
 	marker string
 	name   string
 }
+
+// Mark is what stands in a secret's place.
+func Mark(name string) string { return "[redacted:" + name + "]" }
 
 // NewRedactor takes secrets by name. CodeInvalid, naming the secret and never showing it, for a value shorter
 // than MinSecretBytes (an end of line does not count), for one that the marker itself would contain, and for
@@ -59,10 +62,9 @@ func NewRedactor(secrets map[string][]byte) (*Redactor, error) {
 				continue
 			}
 			seen[string(f)] = true
-			p := pattern{f, "[redacted:" + name + "]", name}
+			p := pattern{f, Mark(name), name}
 			r.pairs[int(f[0])<<8|int(f[1])] = true
 			r.byFirst[f[0]] = append(r.byFirst[f[0]], p)
-			r.longest = max(r.longest, len(f))
 		}
 	}
 	for i := range r.byFirst {
@@ -76,7 +78,7 @@ func (r *Redactor) checkMarkers(secrets map[string][]byte) error {
 	for name := range secrets {
 		for _, list := range r.byFirst {
 			for _, p := range list {
-				if strings.Contains("[redacted:"+name+"]", string(p.bytes)) || strings.Contains(string(p.bytes), "[redacted:") {
+				if strings.Contains(Mark(name), string(p.bytes)) || strings.Contains(string(p.bytes), "[redacted:") {
 					return refuseSecret(p.name, "expected a value that is no part of a redaction mark")
 				}
 			}
@@ -100,8 +102,26 @@ func refuseSecret(name, message string) error {
 		Hint: "check what the variable or file holds"}
 }
 
-// forms lists every spelling that is looked for.
+// forms lists every spelling that is looked for. Those with control characters in them also stand there without:
+// that is how the second look sees them.
 func forms(value []byte) [][]byte {
+	out := valueForms(value)
+	for _, f := range out {
+		if q := bytes.Map(func(r rune) rune { return unlessControl(r) }, f); len(q) >= MinSecretBytes && len(q) < len(f) {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+func unlessControl(r rune) rune {
+	if r < 0x20 || r == 0x7f {
+		return -1
+	}
+	return r
+}
+
+func valueForms(value []byte) [][]byte {
 	out := spellings(value)
 	for line := range bytes.Lines(value) {
 		line = bytes.TrimRight(line, "\r\n")
@@ -117,7 +137,7 @@ var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 func spellings(v []byte) [][]byte {
 	lower := hex.EncodeToString(v)
-	out := [][]byte{v, []byte(lower), []byte(strings.ToUpper(lower))}
+	out := [][]byte{v, []byte(lower), []byte(strings.ToUpper(lower)), everyByte(lower), everyByte(strings.ToUpper(lower))}
 	for _, escaped := range []string{url.QueryEscape(string(v)), url.PathEscape(string(v))} {
 		out = append(out, []byte(escaped), []byte(percent.ReplaceAllStringFunc(escaped, strings.ToLower)))
 	}
@@ -126,13 +146,23 @@ func spellings(v []byte) [][]byte {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(html)
 		if e.Encode(string(v)) == nil {
-			out = append(out, bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`))
+			escaped := bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(b.Bytes()), []byte{'"'}), []byte{'"'})
+			out = append(out, escaped, bytes.ReplaceAll(escaped, []byte("/"), []byte(`\/`)))
 		}
 	}
 	for shift := range 3 {
 		out = append(out, base64Part(base64.StdEncoding, v, shift), base64Part(base64.URLEncoding, v, shift))
 	}
 	return slices.DeleteFunc(out, func(b []byte) bool { return len(b) < MinSecretBytes })
+}
+
+// everyByte is %XX for each byte, of its hexadecimal digits.
+func everyByte(hex string) []byte {
+	var out []byte
+	for i := 0; i < len(hex); i += 2 {
+		out = append(out, '%', hex[i], hex[i+1])
+	}
+	return out
 }
 
 // base64Part is what base64 of (shift bytes, v, anything) always contains: the first characters that the
@@ -145,11 +175,29 @@ func base64Part(enc *base64.Encoding, v []byte, shift int) []byte {
 	return []byte(s[[3]int{0, 2, 3}[shift]:])
 }
 
+// Forms lists what is looked for, sorted: it is as secret as what it is made of.
+func (r *Redactor) Forms() [][]byte {
+	var all [][]byte
+	for _, list := range r.byFirst {
+		for _, p := range list {
+			all = append(all, p.bytes)
+		}
+	}
+	slices.SortFunc(all, bytes.Compare)
+	return all
+}
+
 // Counts says how often each secret was replaced, over all streams.
 func (r *Redactor) Counts() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.counts)
+}
+
+func (r *Redactor) count(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[name]++
 }
 
 // Bytes redacts one complete text.
@@ -161,60 +209,27 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return out.Bytes()
 }
 
+// Names lists, sorted, the secrets that are in a complete text. They do not count as replaced.
+func (r *Redactor) Names(b []byte) []string {
+	found := map[string]bool{}
+	w := r.stages(io.Discard, false, func(name string) { found[name] = true })
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return slices.Sorted(maps.Keys(found))
+}
+
 // Writer redacts a stream, whatever the writes' borders. It holds back only what could be the beginning of a
 // secret, less than the longest form; Close writes that and does not close w. Not safe for concurrent use.
-func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return &redactWriter{r: r, w: w} }
+func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return r.stages(w, false, r.count) }
 
-type redactWriter struct {
-	r       *Redactor
-	w       io.Writer
-	pending []byte
-	covered int     // bytes at the start of pending that belong to a secret
-	by      pattern // whose mark is due once covered is passed
+// CountedWriter is Writer, and adds to n how often this stream's secrets were replaced; it is right once closed.
+func (r *Redactor) CountedWriter(w io.Writer, n *int64) io.WriteCloser {
+	return r.stages(w, false, func(name string) { r.count(name); *n++ })
 }
 
-func (t *redactWriter) Write(p []byte) (int, error) {
-	t.pending = append(t.pending, p...)
-	if err := t.drain(false); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (t *redactWriter) Close() error { return t.drain(true) }
-
-// drain writes everything of pending whose fate is known. Secrets that overlap become one mark: the rest of
-// the second would be a part of it in the clear.
-func (t *redactWriter) drain(last bool) error {
-	var out []byte
-	i := 0
-	for ; i < len(t.pending); i++ {
-		p, wait := t.r.match(t.pending[i:])
-		if wait && !last {
-			break
-		}
-		if p != nil && len(p.bytes) > t.covered {
-			if t.covered <= 0 {
-				t.by = *p
-			}
-			t.r.count(p.name)
-			t.covered = len(p.bytes)
-		}
-		if t.covered <= 0 {
-			out = append(out, t.pending[i])
-			continue
-		}
-		if t.covered--; t.covered == 0 {
-			out = append(out, t.by.marker...)
-		}
-	}
-	t.pending = append(t.pending[:0], t.pending[i:]...)
-	if len(out) == 0 {
-		return nil
-	}
-	_, err := t.w.Write(out)
-	return err
-}
+// Terminal is Writer for a person who types and waits for the echo: up to three characters that could be the
+// beginning of a secret are shown at once, and only the rest of it can still be redacted.
+func (r *Redactor) Terminal(w io.Writer) io.WriteCloser { return r.stages(w, true, r.count) }
 
 // match finds the longest form at the start of b. Wait: b is too short to tell, a longer one may be coming.
 func (r *Redactor) match(b []byte) (found *pattern, wait bool) {
@@ -233,10 +248,4 @@ func (r *Redactor) match(b []byte) (found *pattern, wait bool) {
 		}
 	}
 	return nil, wait
-}
-
-func (r *Redactor) count(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.counts[name]++
 }

@@ -134,7 +134,7 @@ func (p *page) files(r sallyport.Report) {
 	for _, c := range r.Changes {
 		n[c.Status]++
 		if len(names) < maxNames {
-			names = append(names, c.Path)
+			names = append(names, Source([]byte(c.Path)))
 		}
 	}
 	var counts []string
@@ -162,7 +162,7 @@ func (p *page) checks(r sallyport.Report) {
 		return
 	}
 	sorted := slices.Clone(r.Checks)
-	slices.SortStableFunc(sorted, func(a, b sallyport.CheckResult) int { return checkRank(a.Status) - checkRank(b.Status) })
+	slices.SortStableFunc(sorted, func(a, b sallyport.CheckResult) int { return checkRank(a) - checkRank(b) })
 	shown := len(sorted)
 	if shown > maxCheckRows {
 		shown = maxCheckRows - 1
@@ -189,28 +189,33 @@ func (p *page) checks(r sallyport.Report) {
 	}
 }
 
-func checkRank(s sallyport.CheckStatus) int {
-	switch s {
-	case sallyport.CheckPassed:
-		return 3
-	case sallyport.CheckNotRun:
-		return 4
-	case sallyport.CheckFlaky:
-		return 2
-	case sallyport.CheckFailed:
+func checkRank(c sallyport.CheckResult) int {
+	switch {
+	case c.Status == sallyport.CheckFailed:
 		return 0
+	case c.Status == sallyport.CheckFlaky:
+		return 2
+	case c.Status == sallyport.CheckPassed && slices.ContainsFunc(c.Controls, func(x sallyport.Control) bool { return !x.Held }):
+		return 3
+	case c.Status == sallyport.CheckPassed:
+		return 4
+	case c.Status == sallyport.CheckNotRun:
+		return 5
 	}
 	return 1
 }
 
+// checkColour is green only for a pass that shows something.
 func checkColour(c sallyport.CheckResult) string {
-	switch c.Status {
-	case sallyport.CheckPassed:
-		return green
-	case sallyport.CheckNotRun:
+	switch {
+	case c.Status == sallyport.CheckNotRun:
 		return dim
+	case c.Status != sallyport.CheckPassed || slices.ContainsFunc(c.Controls, func(x sallyport.Control) bool { return !x.Held && x.Required }):
+		return red
+	case !c.CanFail() || checkRank(c) == 3:
+		return yellow
 	}
-	return red
+	return green
 }
 
 func checkText(c sallyport.CheckResult) string {
@@ -222,6 +227,14 @@ func checkText(c sallyport.CheckResult) string {
 		base = "?"
 	}
 	text := fmt.Sprintf("%s  base %s → change %s  %s", c.Name, base, c.Status, Seconds(c.Seconds))
+	for _, s := range []string{runsText(c), controlsText(c)} {
+		if s != "" {
+			text += "  " + s
+		}
+	}
+	if c.Reused != "" {
+		text += "  reused from " + Short(c.Reused)
+	}
 	if c.BaseTests != "" {
 		text += fmt.Sprintf("  with the base's tests %s", c.BaseTests)
 	}
@@ -229,6 +242,42 @@ func checkText(c sallyport.CheckResult) string {
 		text += "  " + c.Message
 	}
 	return text
+}
+
+// runsText says how several runs of one check differed.
+func runsText(c sallyport.CheckResult) string {
+	if len(c.Runs) < 2 {
+		return ""
+	}
+	passed := 0
+	for _, r := range c.Runs {
+		if r.Status == sallyport.CheckPassed {
+			passed++
+		}
+	}
+	return fmt.Sprintf("%d of %d runs passed", passed, len(c.Runs))
+}
+
+// controlsText names what does not hold. A pass that nothing could have prevented is called so.
+func controlsText(c sallyport.CheckResult) string {
+	var broken, unshown []string
+	for _, x := range c.Controls {
+		switch {
+		case x.Held:
+		case x.Required:
+			broken = append(broken, "control "+x.Name+" not held")
+		default:
+			unshown = append(unshown, "control "+x.Name+" not shown")
+		}
+	}
+	parts := append(broken, unshown...)
+	switch {
+	case len(parts) > 0 || c.Status != sallyport.CheckPassed:
+		return strings.Join(parts, ", ")
+	case c.CanFail():
+		return "controls held"
+	}
+	return "no control"
 }
 
 // findings shows counts with the worst finding, and the next worst.

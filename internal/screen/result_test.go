@@ -26,7 +26,7 @@ func report(state sallyport.AttemptState) sallyport.Report {
 			{Path: "docs/login.md", Status: sallyport.ChangeModified}, {Path: "old.go", Status: sallyport.ChangeDeleted},
 		},
 		Checks: []sallyport.CheckResult{
-			{Name: "test", Status: sallyport.CheckPassed, Seconds: 3.21, BaseStatus: sallyport.CheckFailed, StatusBy: "keeper"},
+			{Name: "test", Status: sallyport.CheckPassed, Seconds: 3.21, BaseStatus: sallyport.CheckFailed, StatusBy: "keeper", Controls: []sallyport.Control{{Name: "base", Held: true}}},
 			{Name: "lint", Status: sallyport.CheckNotRun},
 		},
 		Layers: []sallyport.LayerReport{
@@ -41,6 +41,7 @@ func rejected() sallyport.Report {
 	r := report(sallyport.AttemptRejected)
 	r.Reason = sallyport.Reason{Code: "check-failed", Message: `check "test" fails on the change`}
 	r.Checks[0].Status, r.Checks[0].BaseStatus, r.Checks[0].BaseTests = sallyport.CheckFailed, sallyport.CheckPassed, sallyport.CheckFailed
+	r.Checks[0].Controls = nil
 	var tail strings.Builder
 	for i := range 30 {
 		fmt.Fprintf(&tail, "line %d \x1b[31mof\x1b[0m output\r\n", i+1)
@@ -50,6 +51,21 @@ func rejected() sallyport.Report {
 		{Rule: "hazard.ci", Severity: sallyport.SeverityWarn, Path: ".github/workflows/x.yml", Message: "changes what CI runs"},
 		{Rule: "secret.github-token", Severity: sallyport.SeverityBlock, Path: "cmd/login.go", Message: "a GitHub token", Todo: "remove and revoke it"},
 		{Rule: "size.large", Severity: sallyport.SeverityInfo, Message: "120 kB added"},
+	}
+	return r
+}
+
+// controlled has every kind of check that is less than it seems.
+func controlled() sallyport.Report {
+	r := report(sallyport.AttemptAwaitingApproval)
+	r.Reason = sallyport.Reason{Code: "control-not-shown", Message: `control "planted-fault" of check "unit" could not be shown`}
+	base := sallyport.Control{Name: "base", Held: true}
+	pass, fail := sallyport.CheckPassed, sallyport.CheckFailed
+	r.Checks = []sallyport.CheckResult{
+		{Name: "shown", Status: pass, BaseStatus: fail, Seconds: 1, Controls: []sallyport.Control{base}, Reused: r.Attempt},
+		{Name: "plain", Status: pass, BaseStatus: pass, Seconds: 2},
+		{Name: "unit", Status: pass, BaseStatus: pass, Seconds: 3, Controls: []sallyport.Control{{Name: "planted-fault"}, {Name: "min-tests", Held: true}, {Name: "collected", Required: true}}},
+		{Name: "web", Status: sallyport.CheckFlaky, BaseStatus: pass, Seconds: 4, Runs: []sallyport.Run{{Status: fail}, {Status: fail}, {Status: pass}}},
 	}
 	return r
 }
@@ -64,7 +80,7 @@ func failed() sallyport.Report {
 
 func TestRenderGolden(t *testing.T) {
 	for name, r := range map[string]sallyport.Report{
-		"accepted": report(sallyport.AttemptAccepted), "awaiting-approval": report(sallyport.AttemptAwaitingApproval), "rejected": rejected(), "failed": failed(),
+		"accepted": report(sallyport.AttemptAccepted), "awaiting-approval": report(sallyport.AttemptAwaitingApproval), "rejected": rejected(), "failed": failed(), "controls": controlled(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Render(r, Options{Width: 100})
@@ -87,8 +103,19 @@ func TestRenderGolden(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]+m")
 
+// TestGreenIsShown: only a pass that something shows to be able to fail is green.
+func TestGreenIsShown(t *testing.T) {
+	for name, want := range map[string]string{"shown": green, "plain": yellow, "unit": red, "web": red} {
+		for _, c := range controlled().Checks {
+			if c.Name == name && checkColour(c) != want {
+				t.Errorf("%s has colour %s, want %s", name, checkColour(c), want)
+			}
+		}
+	}
+}
+
 func TestRenderColourOnlyAdds(t *testing.T) {
-	for _, r := range []sallyport.Report{report(sallyport.AttemptAccepted), rejected(), failed()} {
+	for _, r := range []sallyport.Report{report(sallyport.AttemptAccepted), rejected(), failed(), controlled()} {
 		plain, coloured := Render(r, Options{}), Render(r, Options{Colour: true})
 		if plain == coloured || sgr.ReplaceAllString(coloured, "") != plain {
 			t.Errorf("with colour\n%s\nwithout\n%s", coloured, plain)

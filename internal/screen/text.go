@@ -82,6 +82,7 @@ type scrubber struct {
 	length  int // of the sequence so far
 	cr      bool
 	broken  bool // the unit before was a byte that is not UTF-8
+	source  bool // nothing is dropped (Source)
 	partial decoder
 }
 
@@ -117,12 +118,15 @@ func (s *scrubber) finish(out []byte) []byte {
 	if s.cr {
 		out = append(out, "<CR>"...)
 	}
-	*s = scrubber{}
+	*s = scrubber{source: s.source}
 	return out
 }
 
 // unit takes one character, or one byte that is not UTF-8 (r is utf8.RuneError and raw is not 0).
 func (s *scrubber) unit(out []byte, r rune, raw byte) []byte {
+	if s.source {
+		return sourceUnit(out, r, raw)
+	}
 	broken := s.broken
 	s.broken = raw != 0
 	if raw >= 0x80 && raw <= 0x9f && !broken {
