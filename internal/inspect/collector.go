@@ -10,32 +10,39 @@ import (
 
 // collector keeps findings, a bounded number per rule.
 type collector struct {
-	limit    int
-	findings []sallyport.Finding
-	count    map[string]int
+	limit      int
+	severities map[string]sallyport.Severity // policy's own
+	findings   []sallyport.Finding
+	count      map[string]int
 }
 
-// add keeps one finding. The path is neutralised here; message must hold nothing from the change.
+// add keeps one finding. The path is neutralised here; names in message must have gone through quoted.
 func (c *collector) add(rule, path, message string) {
 	if c.count == nil {
 		c.count = map[string]int{}
 	}
-	r, known := byID[rule]
-	if !known {
-		r = Rule{ID: rule, Severity: block} // a rule that the table forgot must not pass
+	if c.count[rule]++; c.count[rule] <= c.limit {
+		c.findings = append(c.findings, c.finding(rule, Display(path), redact(message)))
 	}
-	if c.count[rule]++; c.count[rule] > c.limit {
-		return
+}
+
+func (c *collector) finding(rule, path, message string) sallyport.Finding {
+	f := sallyport.Finding{Rule: rule, Severity: block, Path: path, Message: message} // a rule that the table forgot must not pass
+	if r, known := byID[rule]; known {
+		f.Severity, f.Todo = r.Severity, r.Todo
 	}
-	c.findings = append(c.findings, sallyport.Finding{Rule: rule, Severity: r.Severity, Path: Display(path), Message: message, Todo: r.Todo})
+	if s, said := c.severities[rule]; said {
+		f.Severity = s
+	}
+	return f
 }
 
 // sorted is every finding, worst first, with one line for those of each rule beyond the limit.
 func (c *collector) sorted() []sallyport.Finding {
 	out := append([]sallyport.Finding{}, c.findings...)
-	for _, r := range table {
-		if more := c.count[r.ID] - c.limit; more > 0 {
-			out = append(out, sallyport.Finding{Rule: r.ID, Severity: r.Severity, Message: fmt.Sprintf("%d more findings of this rule are not listed", more), Todo: r.Todo})
+	for rule, n := range c.count {
+		if more := n - c.limit; more > 0 {
+			out = append(out, c.finding(rule, "", fmt.Sprintf("%d more findings of this rule are not listed", more)))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b sallyport.Finding) int {
@@ -48,4 +55,26 @@ func (c *collector) sorted() []sallyport.Finding {
 		return strings.Compare(a.Rule, b.Rule)
 	})
 	return out
+}
+
+// quoted names up to three paths or hosts for a message, neutralised, and how many more there are.
+func quoted(names []string) string {
+	const most = 3
+	var shown []string
+	for _, n := range names[:min(len(names), most)] {
+		shown = append(shown, `"`+strings.ReplaceAll(shortenTo(Display(n), 80), `"`, "'")+`"`)
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// plural is "1 file" or "3 files".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -12,8 +12,10 @@ import (
 )
 
 // contents scans what the change adds. A limit that is met is said once, with how much was not read.
+//
+// Files that git reads come first: what they do must not be hidden behind the weight of others.
 func (i *inspection) contents(ctx context.Context) error {
-	for _, c := range i.Changes {
+	for _, c := range gitFilesFirst(i.Changes) {
 		if gone(c) || c.NewID == c.OldID && c.OldID != "" && isFile(c.OldMode) == isFile(c.NewMode) {
 			continue
 		}
@@ -34,10 +36,29 @@ func (i *inspection) contents(ctx context.Context) error {
 			return err
 		}
 	}
+	i.attributeEffects()
 	if i.unread > 0 {
 		i.found.add("scan.incomplete", "", fmt.Sprintf("%d files were not scanned: the limit on bytes or time was met", i.unread))
 	}
 	return nil
+}
+
+func gitFilesFirst(changes []sallyport.Change) []sallyport.Change {
+	first := func(c sallyport.Change) bool {
+		return dotModules.ends(c.Path) || dotAttributes.ends(c.Path) || dotLFS.ends(c.Path)
+	}
+	out := make([]sallyport.Change, 0, len(changes))
+	for _, c := range changes {
+		if first(c) {
+			out = append(out, c)
+		}
+	}
+	for _, c := range changes {
+		if !first(c) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (i *inspection) content(ctx context.Context, c sallyport.Change) error {
@@ -57,43 +78,30 @@ func (i *inspection) content(ctx context.Context, c sallyport.Change) error {
 		}
 		i.spent += int64(len(old))
 	}
-	if isBinary(raw) {
-		i.binary(c, raw, old)
-	}
 	b, before := asUTF8(raw), asUTF8(old)
 	known := lineSet(before)
 	i.secrets(c, b, known)
-	if !isBinary(b) {
+	if isBinary(b) {
+		i.binary(c, raw, old)
+	} else {
 		i.text(c, b, known)
+		i.generated(c, b)
 	}
+	i.lfs(c, raw, old)
+	i.gitFiles(c, raw, old)
 	i.manifests(c, b, before)
 	return nil
 }
 
-// binaryBytes is how much of a file decides whether it is binary, as in git.
-const binaryBytes = 8000
-
-func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), binaryBytes)], 0) >= 0 }
-
-// programMagic begins files that a machine runs, or that hold such files.
-var programMagic = []struct {
-	magic string
-	what  string
-}{
-	{"\x7fELF", "an ELF program or library"}, {"MZ", "a Windows program or library"}, {"\xfe\xed\xfa", "a Mach-O program"}, {"\xce\xfa\xed\xfe", "a Mach-O program"}, {"\xcf\xfa\xed\xfe", "a Mach-O program"},
-	{"\xca\xfe\xba\xbe", "a Java class or a Mach-O program"}, {"\x00asm", "a WebAssembly program"}, {"!<arch>\n", "a static library or package"}, {"dex\n", "an Android program"},
-	{"PK\x03\x04", "a zip or jar archive"}, {"\x1f\x8b", "a gzip archive"}, {"\xfd7zXZ", "an xz archive"}, {"(\xb5/\xfd", "a zstd archive"}, {"7z\xbc\xaf", "a 7z archive"}, {"BZh", "a bzip2 archive"},
-}
-
-func (i *inspection) binary(c sallyport.Change, b, old []byte) {
-	for _, m := range programMagic {
-		if bytes.HasPrefix(b, []byte(m.magic)) {
-			i.found.add("binary.executable", c.Path, "the change brings "+m.what+", which nobody can review")
-			return
-		}
-	}
-	if old == nil || !isBinary(old) {
-		i.found.add("binary.added", c.Path, "the change adds a binary file")
+// gitFiles reads the files that git itself reads in a tree, as bytes: git knows no UTF-16.
+func (i *inspection) gitFiles(c sallyport.Change, now, before []byte) {
+	switch {
+	case dotModules.ends(c.Path):
+		i.submodules(c, now, before)
+	case dotAttributes.ends(c.Path):
+		i.attributeFile(c, now, before)
+	case dotLFS.ends(c.Path):
+		i.lfsConfig(c, now, before)
 	}
 }
 
@@ -149,6 +157,8 @@ func addedLines(b []byte, known lines, f func(n int, line []byte) bool) {
 		}
 	}
 }
+
+func lineWord(n int) string { return fmt.Sprintf("line %d", n) }
 
 func megabytes(n int64) string {
 	if n < 1<<20 {

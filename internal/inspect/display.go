@@ -27,14 +27,15 @@ func Display(path string) string {
 		}
 		i += n
 	}
-	return shorten(b.String())
+	return shortenTo(b.String(), displayBytes)
 }
 
-func shorten(s string) string {
-	if len(s) <= displayBytes {
+// shortenTo cuts the middle out of a text of more than limit bytes.
+func shortenTo(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	half := displayBytes/2 - 2
+	half := limit/2 - 2
 	head, tail := s[:half], s[len(s)-half:]
 	for len(head) > 0 && !utf8.ValidString(head) {
 		head = head[:len(head)-1]

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -75,13 +77,36 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-func BenchmarkManyPaths(b *testing.B) {
-	tr := newTree("o")
-	for i := range 2000 {
-		p := "pkg/" + strings.Repeat("x", i%40) + "/file" + string(rune('a'+i%26)) + strings.Repeat("y", i/26) + ".go"
-		tr.in.Changes = append(tr.in.Changes, sallyport.Change{Path: p, Status: sallyport.ChangeAdded, NewMode: modeFile, NewID: tr.put(p)})
+// BenchmarkChange is a change of 5,000 files of a kilobyte or two in a repository of 20,000, with the files that
+// are read one by one: attributes, submodules, a lock file.
+func BenchmarkChange(b *testing.B) {
+	var base []string
+	for n := range 20000 {
+		base = append(base, fmt.Sprintf("src/pkg%d/file%d.go", n%300, n))
 	}
+	tr := newTree(base...)
+	known := map[string]bool{}
+	for _, p := range base {
+		known[p] = true
+	}
+	tr.in.BaseHas = func(p string) bool { return known[p] }
+	line := "func (r *resolver) keepLinks(links []Link) error { return fmt.Errorf(\"link %s: %w\", l.Path, err) }\n"
+	for n := range 5000 {
+		content := fmt.Sprintf("package p%d\n", n) + strings.Repeat(line, 10+n%10)
+		if n%5 == 0 {
+			p := base[n]
+			tr.in.Changes = append(tr.in.Changes, sallyport.Change{Path: p, Status: sallyport.ChangeModified, OldMode: modeFile, NewMode: modeFile, OldID: tr.put(line + content), NewID: tr.put(content), Size: int64(len(content))})
+			continue
+		}
+		tr.add(fmt.Sprintf("src/new%d/file%d.go", n%300, n), modeFile, content)
+	}
+	tr.add(".gitattributes", modeFile, "*.go text\n*.png binary\nsrc/**/gen_*.go linguist-generated\n/docs/* export-ignore\n")
+	tr.add(".gitmodules", modeFile, gitmodules("a", "path = a", "url = https://h/a"))
+	tr.add("yarn.lock", modeFile, strings.Repeat("a@1:\n  version \"1\"\n  resolved \"https://r.example/a.tgz\"\n  integrity sha512-A\n", 2000))
+	b.ResetTimer()
 	for b.Loop() {
-		tr.inspect(b)
+		if found := tr.inspect(b); !slices.Contains(rulesOf(found), "size.count") {
+			b.Fatal("nothing is found")
+		}
 	}
 }

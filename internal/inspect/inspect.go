@@ -20,8 +20,19 @@ type Input struct {
 	// BasePaths are all files of the base, in any order; nil: twins are looked for in the change alone.
 	BasePaths iter.Seq[string]
 	// Tests are globs of the files that are tests; empty: the defaults of IsTest.
-	Tests  []string
-	Limits Limits
+	Tests []string
+	// HasLFS reports whether the local store of Git LFS has an object, by its SHA-256 in lower-case hex; nil:
+	// it is not known, and findings say so.
+	HasLFS func(oid string) bool
+	// ToLFS are the changed paths that attributes, the base's or the change's, give to Git LFS.
+	ToLFS map[string]bool
+	// Messages are published with the change: the agent's commits, the task.
+	Messages []string
+	// Known names the known secrets whose value, in any spelling, is in a text; nil: none is known.
+	Known func(text []byte) []string
+	// Severities are policy's own for rules, within their floors; a rule that is not named keeps its default.
+	Severities map[string]sallyport.Severity
+	Limits     Limits
 }
 
 // Limits bound an inspection. Zero means the default. What exceeds one is a finding, never silence.
@@ -32,6 +43,8 @@ type Limits struct {
 	PerRule    int           // findings of one rule; 50
 	FileSize   int64         // above it size.file; 5 MiB
 	ChangeSize int64         // above it size.total; 50 MiB
+	Files      int           // changed paths, above it size.count; 1000
+	Depth      int           // components of a path, above it size.path; 32
 }
 
 func (l Limits) withDefaults() Limits {
@@ -47,9 +60,14 @@ func (l Limits) withDefaults() Limits {
 	if l.Time <= 0 {
 		l.Time = 30 * time.Second
 	}
-	if l.PerRule <= 0 {
-		l.PerRule = 50
+	few := func(p *int, v int) {
+		if *p <= 0 {
+			*p = v
+		}
 	}
+	few(&l.PerRule, 50)
+	few(&l.Files, 1000)
+	few(&l.Depth, 32)
 	return l
 }
 
@@ -60,14 +78,15 @@ type inspection struct {
 	spent  int64
 	end    time.Time
 	unread int // files that a limit kept from being scanned
+	attrs  []*attrFile
 }
 
 // Inspect returns the findings about a change, worst first, then by path; never nil. Equal input gives equal
-// findings unless a time limit is met. Errors: a blob that cannot be read, a scope pattern that is not valid,
-// a path that occurs twice, an ended ctx. On error there is no verdict.
+// findings unless a time limit is met. Errors: a blob that cannot be read, a scope pattern or a severity that is
+// not valid, a path that occurs twice, an ended ctx. On error there is no verdict.
 func Inspect(ctx context.Context, in Input) ([]sallyport.Finding, error) {
 	in.Limits = in.Limits.withDefaults()
-	i := &inspection{Input: in, found: collector{limit: in.Limits.PerRule}, end: time.Now().Add(in.Limits.Time)}
+	i := &inspection{Input: in, found: collector{limit: in.Limits.PerRule, severities: in.Severities}, end: time.Now().Add(in.Limits.Time)}
 	if err := i.check(); err != nil {
 		return nil, err
 	}
@@ -75,11 +94,17 @@ func Inspect(ctx context.Context, in Input) ([]sallyport.Finding, error) {
 		i.scope(c)
 		i.names(c)
 		i.modes(c)
+		i.lfsSize(c)
 		i.kinds(c)
 	}
 	i.twins()
+	i.nested()
 	i.sizes()
+	i.spoken()
 	if err := i.contents(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.weakened(ctx); err != nil {
 		return nil, err
 	}
 	return i.found.sorted(), nil
@@ -88,6 +113,9 @@ func Inspect(ctx context.Context, in Input) ([]sallyport.Finding, error) {
 // check refuses what cannot be judged.
 func (i *inspection) check() error {
 	if err := checkPatterns(i.Scope); err != nil {
+		return err
+	}
+	if err := CheckSeverities(i.Severities); err != nil {
 		return err
 	}
 	if err := checkGlobs("tests", i.Tests); err != nil {

@@ -21,6 +21,11 @@ func (i *inspection) link(ctx context.Context, c sallyport.Change) error {
 	if rule, message := judgeTarget(c.Path, string(b)); rule != "" {
 		i.found.add(rule, c.Path, message)
 	}
+	for _, d := range []dotName{dotModules, dotAttributes, dotIgnore, dotMailmap} {
+		if d.ends(c.Path) {
+			i.found.add("link.special", c.Path, "the file that git reads under this name is a link")
+		}
+	}
 	i.found.add("link.added", c.Path, "the change adds a symbolic link or moves one")
 	i.secrets(c, b, nil)
 	return nil

@@ -3,26 +3,47 @@ package inspect
 import (
 	"bytes"
 	"encoding/json"
-	"path"
+	"slices"
 	"strings"
 
 	"sallyport.dev/sallyport"
 )
 
-// manifests looks into the two manifests whose danger is one key and not the file.
+// manifests looks into the files of dependencies whose danger is one line and not the file.
 func (i *inspection) manifests(c sallyport.Change, now, before []byte) {
-	switch plain(path.Base(c.Path)) {
+	at := placeOf(c.Path)
+	i.sources(c, at, now, before)
+	i.pinned(c, at, now, before)
+	switch at.name {
 	case "package.json":
 		i.packageJSON(c, now, before)
 	case "go.mod", "go.work":
-		if !sameLines(replaces(now), replaces(before)) {
-			i.found.add("runner.replace", c.Path, "the change edits replace directives: a dependency comes from elsewhere")
-		}
+		i.replaced(c, replaces(now), replaces(before))
 	case "cargo.toml":
 		if !sameLines(sections(now, "[patch", "[replace"), sections(before, "[patch", "[replace")) {
 			i.found.add("runner.replace", c.Path, "the change edits [patch] or [replace]: a dependency comes from elsewhere")
 		}
 	}
+}
+
+// replaced reports replace directives of a go.mod that the base's does not have, by where they lead.
+func (i *inspection) replaced(c sallyport.Change, now, before []string) {
+	if sameLines(now, before) {
+		return
+	}
+	where := "the change removes a replace directive"
+	for _, r := range now {
+		if slices.Contains(before, r) {
+			continue
+		}
+		_, target, _ := strings.Cut(r, "=>")
+		if target = strings.Trim(strings.TrimSpace(target), "\"`"); strings.HasPrefix(target, ".") || strings.HasPrefix(target, "/") {
+			where = "the change edits replace directives: a dependency comes from a folder"
+			break
+		}
+		where = "the change edits replace directives: a dependency comes from another module"
+	}
+	i.found.add("runner.replace", c.Path, where)
 }
 
 // packageJSON reports scripts that npm runs by itself. A file that cannot be read as npm reads it is reported

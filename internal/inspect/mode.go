@@ -4,10 +4,10 @@ import "sallyport.dev/sallyport"
 
 // modes judges what kinds of thing the change makes.
 func (i *inspection) modes(c sallyport.Change) {
+	if c.OldMode == modeSubmodule && c.NewMode != modeSubmodule {
+		i.found.add("submodule.removed", c.Path, "the change removes a submodule")
+	}
 	if gone(c) {
-		if c.OldMode == modeSubmodule {
-			i.found.add("submodule.removed", c.Path, "the change removes a submodule")
-		}
 		return
 	}
 	switch c.NewMode {
@@ -17,7 +17,11 @@ func (i *inspection) modes(c sallyport.Change) {
 			i.found.add("mode.executable", c.Path, "the file becomes executable")
 		}
 	case modeSubmodule:
-		i.found.add("submodule.changed", c.Path, "the change adds or moves a submodule, whose content was not inspected")
+		if c.OldMode == modeSubmodule {
+			i.found.add("submodule.moved", c.Path, "the submodule points to another commit, whose content was not inspected")
+		} else {
+			i.found.add("submodule.added", c.Path, "the change adds a submodule, whose content was not inspected")
+		}
 	default:
 		i.found.add("mode.unusual", c.Path, "the entry is neither a file nor a link")
 	}
@@ -37,6 +41,9 @@ func (i *inspection) sizes() {
 		if c.Size > i.Limits.FileSize {
 			i.found.add("size.file", c.Path, "the file has "+megabytes(c.Size))
 		}
+	}
+	if len(i.Changes) > i.Limits.Files {
+		i.found.add("size.count", "", "the change touches "+plural(len(i.Changes), "path"))
 	}
 	if total > i.Limits.ChangeSize {
 		i.found.add("size.total", "", "the change brings "+megabytes(total))

@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,13 +34,20 @@ func (i *inspection) names(c sallyport.Change) {
 	}
 }
 
+// maxName and maxPath are what Linux stores of one name and of a whole path.
+const maxName, maxPath = 255, 4095
+
 func validPath(p string) bool {
 	return p != "" && p == path.Clean(p) && p[0] != '/' && p != "." && p != ".." && !strings.HasPrefix(p, "../") && !strings.ContainsRune(p, 0)
 }
 
 func (i *inspection) newName(p string) {
+	parts := strings.Split(p, "/")
+	if len(parts) > i.Limits.Depth || len(p) > maxPath || slices.ContainsFunc(parts, func(s string) bool { return len(s) > maxName }) {
+		i.found.add("size.path", p, fmt.Sprintf("the path has %s in %s", plural(len(p), "byte"), plural(len(parts), "component")))
+	}
 	for _, n := range nameRules {
-		for _, part := range strings.Split(p, "/") {
+		for _, part := range parts {
 			if n.bad(part) {
 				i.found.add(n.rule, p, n.message)
 				break
@@ -56,8 +65,10 @@ var nameRules = []struct {
 	{"name.backslash", "the name contains a backslash, which separates folders on Windows", func(s string) bool { return strings.Contains(s, `\`) }},
 	{"name.bidi", "the name contains characters that reverse how it is shown", func(s string) bool { return strings.ContainsFunc(s, bidi) }},
 	{"name.invisible", "the name contains invisible characters", hasInvisible},
+	{"name.homoglyph", "the name mixes Latin letters with ones of another script that look like them", func(s string) bool { return !ascii(s) && homoglyph(s) }},
 	{"name.encoding", "the name is not UTF-8", func(s string) bool { return !utf8.ValidString(s) }},
 	{"name.colon", "the name contains a colon, which Windows cannot store", func(s string) bool { return strings.Contains(s, ":") }},
+	{"name.windows", "the name contains one of < > \" | ? *, which Windows cannot store", func(s string) bool { return strings.ContainsAny(s, `<>"|?*`) }},
 	{"name.trailing", "the name ends in a dot or a space, which Windows drops", func(s string) bool { return strings.HasSuffix(s, ".") || strings.HasSuffix(s, " ") }},
 	{"name.device", "the name is a device on Windows", device},
 	{"name.dash", "the name begins with a dash, which programs take for an option", func(s string) bool { return strings.HasPrefix(s, "-") }},
@@ -91,33 +102,4 @@ func device(s string) bool {
 	}
 	// ¹²³ count as digits there; plain() has made them ordinary ones.
 	return len(stem) == 4 && stem[3] >= '1' && stem[3] <= '9'
-}
-
-// gitLike reports whether some file system takes a name for ".git": in any case, with characters that HFS+
-// ignores, with the trailing dots and spaces, streams and short names of NTFS.
-func gitLike(part string) bool { return special(part, ".git", "git") }
-
-// special reports whether name is base on some file system. short is the first letters of its short name on
-// NTFS, which ends in ~1 to ~9.
-func special(name, base, short string) bool {
-	n := plain(name)
-	if at := strings.IndexAny(n, `:\`); at >= 0 {
-		n = n[:at]
-	}
-	n = strings.TrimRight(n, ". ")
-	if n == base {
-		return true
-	}
-	rest, ok := strings.CutPrefix(n, short+"~")
-	return ok && len(rest) == 1 && rest[0] >= '1' && rest[0] <= '9'
-}
-
-// gitFile reports whether a path's last name is one of git's own files (".gitmodules") on some file system.
-// The short name of a longer name is its first six letters.
-func gitFile(p, base string) bool {
-	short := strings.TrimPrefix(base, ".")
-	if len(short) > 6 {
-		short = short[:6]
-	}
-	return special(path.Base(p), base, short)
 }

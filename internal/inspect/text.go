@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -39,6 +40,12 @@ func (i *inspection) text(c sallyport.Change, b []byte, known lines) {
 		if bytes.IndexByte(line, 0x1b) >= 0 || bytes.Contains(line, []byte("\u009b")) {
 			report("text.escape", n, "a terminal escape character")
 		}
+		if hides(bytes.TrimSuffix(line, []byte{'\r'})) {
+			report("text.control", n, "a control character or a rare line end")
+		}
+		if far(line) {
+			report("text.far", n, "text after more than "+strconv.Itoa(farBlanks)+" blanks")
+		}
 		if plainASCII(line) {
 			return true
 		}
@@ -55,8 +62,46 @@ func (i *inspection) text(c sallyport.Change, b []byte, known lines) {
 		if unseen(line) {
 			report("text.invisible", n, "invisible characters")
 		}
+		if !isProse(c.Path) && utf8.Valid(line) && homoglyph(string(line)) {
+			report("text.homoglyph", n, "a word in two scripts that look alike")
+		}
 		return true
 	})
+}
+
+// hides reports characters that overwrite, ring, or end a line for some programs only. Tab, form feed and the
+// escape character (another rule) are not meant.
+func hides(line []byte) bool {
+	for at, c := range line {
+		switch {
+		case c < 0x20 && c != '\t' && c != '\f' && c != 0x1b, c == 0x7f:
+			return true
+		case c == 0xc2 && at+1 < len(line) && line[at+1] == 0x85, // NEL
+			c == 0xe2 && at+2 < len(line) && line[at+1] == 0x80 && (line[at+2] == 0xa8 || line[at+2] == 0xa9): // line and paragraph separator
+			return true
+		}
+	}
+	return false
+}
+
+// farBlanks is more than any table or indentation needs and wider than screens are.
+const farBlanks = 200
+
+func far(line []byte) bool {
+	if len(line) <= farBlanks {
+		return false
+	}
+	run := 0
+	for _, c := range line {
+		if c == ' ' || c == '\t' {
+			run++
+		} else if c != '\r' && run > farBlanks {
+			return true
+		} else {
+			run = 0
+		}
+	}
+	return false
 }
 
 func plainASCII(line []byte) bool {

@@ -4,14 +4,26 @@ import (
 	"strings"
 )
 
+// spellings are the names that fall together on a file system that ignores case and Unicode form.
+type spellings struct {
+	first        string
+	several      bool // another one than first
+	folder, leaf bool // what the names are
+}
+
+func (s *spellings) add(name string, folder bool) {
+	if s.first == "" {
+		s.first = name
+	}
+	s.several = s.several || s.first != name
+	s.folder, s.leaf = s.folder || folder, s.leaf || !folder
+}
+
 // twins finds names that the change adds beside another that differs only in case or in Unicode form: on
 // many machines only one of them survives a checkout, and which one is chance. Folders count too.
 func (i *inspection) twins() {
-	wanted := map[string]string{} // folded -> first spelling
+	all := map[string]*spellings{} // by folded name, for the names that the change adds
 	removed := map[string]bool{}
-	report := func(path string) {
-		i.found.add("name.twin", path, "another name differs from it only in case or Unicode form")
-	}
 	added := []string{}
 	for _, c := range i.Changes {
 		if gone(c) {
@@ -19,35 +31,39 @@ func (i *inspection) twins() {
 		} else if i.added(c) {
 			added = append(added, c.Path)
 			for _, p := range prefixes(c.Path) {
-				if f := fold(p); wanted[f] == "" {
-					wanted[f] = p
+				f := fold(p)
+				if all[f] == nil {
+					all[f] = &spellings{}
 				}
+				all[f].add(p, p != c.Path)
 			}
 		}
 	}
 	if len(added) == 0 {
 		return
 	}
-	others, known := i.spellings(wanted, removed)
+	known := i.spell(all, removed)
 	for _, p := range added {
 		for _, pre := range prefixes(p) {
-			if known[pre] {
-				continue // the base has this very folder
+			s := all[fold(pre)]
+			if known[pre] || !s.several {
+				continue // the base has this very folder, or there is one spelling
 			}
-			if f := fold(pre); wanted[f] != pre || others[f] != "" {
-				report(p)
-				break
+			if s.folder && s.leaf {
+				i.found.add("name.twin-folder", p, "a folder and a file or link differ only in case or Unicode form")
+			} else {
+				i.found.add("name.twin", p, "another name differs from it only in case or Unicode form")
 			}
+			break
 		}
 	}
 }
 
-// spellings looks the wanted folded names up in the base: another spelling of each, and which of the
-// change's own spellings it has already.
-func (i *inspection) spellings(wanted map[string]string, removed map[string]bool) (others map[string]string, known map[string]bool) {
-	others, known = map[string]string{}, map[string]bool{}
+// spell adds the base's spellings of the folded names, and returns which of the change's own it has already.
+func (i *inspection) spell(all map[string]*spellings, removed map[string]bool) (known map[string]bool) {
+	known = map[string]bool{}
 	if i.BasePaths == nil {
-		return others, known
+		return known
 	}
 	lastDir := ""
 	for p := range i.BasePaths {
@@ -61,18 +77,13 @@ func (i *inspection) spellings(wanted map[string]string, removed map[string]bool
 		}
 		lastDir = dir
 		for _, pre := range list {
-			f := fold(pre)
-			own, ok := wanted[f]
-			if !ok {
-				continue
-			}
-			known[pre] = true
-			if pre != own {
-				others[f] = pre
+			if s := all[fold(pre)]; s != nil {
+				known[pre] = true
+				s.add(pre, pre != p)
 			}
 		}
 	}
-	return others, known
+	return known
 }
 
 // prefixes are a path's folders, outermost first, and itself.
