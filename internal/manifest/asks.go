@@ -30,6 +30,9 @@ func Asks(rep Repository) []Ask {
 	for i, d := range rep.Deps {
 		out = append(out, Ask{"deps " + d, "this git-ignored folder of your work tree can be read in the sandbox; what is written there is thrown away", fmt.Sprintf("deps[%d]", i)})
 	}
+	for i, f := range rep.Copy {
+		out = append(out, Ask{"copy " + f, "the agent is given this file of your work tree, ignored by git or not, and can read what is in it", fmt.Sprintf("copy[%d]", i)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(rep.Env)) {
 		out = append(out, Ask{fmt.Sprintf("env %s=%q", name, rep.Env[name]), "the variable is set for agent and checks", "env." + name})
 	}

@@ -20,6 +20,8 @@ type Input struct {
 	Ceiling    *Operator        // the host's policy.yaml; nil: none, the invoking user is the operator
 	User       *Operator        // the invoking user's config.yaml; nil: none
 	Granted    sallyport.Digest // the AsksDigest that the operator granted for this repository; "": none
+	// Rules are the inspection's rules by name; a rule that is not here does not exist.
+	Rules map[string]Rule
 
 	Path      string // absolute path of the work tree
 	Subfolder string // where the user stood, relative to Path; "": the root
@@ -121,6 +123,13 @@ func (c *compiler) manifest() (m sallyport.Manifest, err error) {
 	if m.Limits, err = c.limits(); err != nil {
 		return m, err
 	}
+	if m.Severities, err = c.severities(); err != nil {
+		return m, err
+	}
+	if m.Copies, err = c.copies(); err != nil {
+		return m, err
+	}
+	m.Parallel = c.parallel(m.Limits.Memory)
 	m.Publish, err = c.publish()
 	return m, err
 }
@@ -330,6 +339,10 @@ func (c *compiler) checks() []sallyport.Check {
 	out := make([]sallyport.Check, len(c.in.Repository.Checks))
 	for i, k := range c.in.Repository.Checks {
 		k.When, k.Tests = append([]string{}, k.When...), append([]string{}, k.Tests...)
+		if k.Report != nil {
+			report := *k.Report
+			k.Report = &report
+		}
 		out[i] = k
 	}
 	return out

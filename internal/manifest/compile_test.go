@@ -84,7 +84,7 @@ func TestCompileWithoutPolicyFile(t *testing.T) {
 		Policy: sallyport.Source{Kind: "none"}, Agent: sallyport.Agent{Name: "command", Command: []string{"/usr/bin/make", "fix"}, Env: map[string]string{}},
 		Env: map[string]string{"GOPROXY": "off"}, Home: "/home/ann", Path: []string{"/usr/bin"},
 		Mounts: []sallyport.Mount{{Path: "/usr", Mode: "ro", Reason: "system", Hide: []string{}}},
-		Scope:  sallyport.Scope{Deny: DefaultDeny()}, Checks: []sallyport.Check{}, Require: sallyport.RequiredLayers(), Attempts: 1, History: "full",
+		Scope:  sallyport.Scope{Deny: DefaultDeny()}, Checks: []sallyport.Check{}, Parallel: 1, Require: sallyport.RequiredLayers(), Attempts: 1, History: "full",
 		Limits: sallyport.Limits{Time: 2 * time.Hour, Memory: 3 << 30, PIDs: 4096, Disk: 20 << 30, Output: 256 << 20},
 		Egress: []string{}, Publish: sallyport.Publish{To: "branch", Approve: "on-finding"}, Provider: "local",
 		Notices: []string{

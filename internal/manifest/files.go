@@ -4,19 +4,22 @@ package manifest
 // editor shows.
 
 type repositoryFile struct {
-	Version version       `yaml:"version,required" doc:"The format's version: 1."`
-	Scope   *scopeFile    `yaml:"scope" doc:"Which paths a change may touch. Deny wins."`
-	Tools   *toolsChoice  `yaml:"tools" doc:"Programs of the host shown read-only: auto finds them from PATH, none shows the system only, a list adds exact paths and needs the operator's grant."`
-	Caches  *cachesChoice `yaml:"caches" doc:"Package caches of the host, shown copy-on-write. A list needs the operator's grant."`
-	Deps    *[]relative   `yaml:"deps" doc:"Git-ignored dependency folders of the user's work tree, shown copy-on-write. Needs the operator's grant."`
-	Env     *envMap       `yaml:"env" doc:"Environment variables of agent and checks. Needs the operator's grant."`
-	Limits  *limitsFile   `yaml:"limits" doc:"Bounds of one sandbox."`
-	Egress  *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
-	Spend   *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
-	History *history      `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
-	Require *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
-	Checks  *[]checkFile  `yaml:"checks" doc:"Commands that judge a change, from the base, in a fresh sandbox without network."`
-	Publish *publishFile  `yaml:"publish" doc:"Where an accepted change goes, and who must say so first."`
+	Version  version       `yaml:"version,required" doc:"The format's version: 1."`
+	Scope    *scopeFile    `yaml:"scope" doc:"Which paths a change may touch. Deny wins."`
+	Tools    *toolsChoice  `yaml:"tools" doc:"Programs of the host shown read-only: auto finds them from PATH, none shows the system only, a list adds exact paths and needs the operator's grant."`
+	Caches   *cachesChoice `yaml:"caches" doc:"Package caches of the host, shown copy-on-write. A list needs the operator's grant."`
+	Deps     *[]relative   `yaml:"deps" doc:"Git-ignored dependency folders of the user's work tree, shown copy-on-write. Needs the operator's grant."`
+	Copy     *[]fileName   `yaml:"copy" doc:"Files of the user's work tree that the agent is given and that are never part of a change. Needs the operator's grant."`
+	Env      *envMap       `yaml:"env" doc:"Environment variables of agent and checks. Needs the operator's grant."`
+	Limits   *limitsFile   `yaml:"limits" doc:"Bounds of one sandbox."`
+	Egress   *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Spend    *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
+	History  *history      `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
+	Require  *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
+	Checks   *[]checkFile  `yaml:"checks" doc:"Commands that judge a change, from the base, in a fresh sandbox without network."`
+	Parallel *parallel     `yaml:"parallel" doc:"How many checks run at the same time; omitted: 1."`
+	Findings *severityMap  `yaml:"findings" doc:"Severities of inspection rules. The repository's file can only raise them."`
+	Publish  *publishFile  `yaml:"publish" doc:"Where an accepted change goes, and who must say so first."`
 }
 
 type workOrderFile struct {
@@ -29,6 +32,7 @@ type workOrderFile struct {
 	Scope    *scopeFile   `yaml:"scope" doc:"Narrows the repository's scope."`
 	Limits   *limitsFile  `yaml:"limits" doc:"Narrows the repository's limits."`
 	Attempts *attempts    `yaml:"attempts" doc:"How often a rejected result is tried again, with the findings."`
+	Copy     *[]fileName  `yaml:"copy" doc:"Files of the user's work tree that the agent is given and that are never part of the change."`
 	Env      *envMap      `yaml:"env" doc:"Environment variables of agent and checks."`
 	History  *history     `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
 	Require  *requireList `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
@@ -50,6 +54,9 @@ type operatorFile struct {
 	Grants    *grantRule    `yaml:"grants" doc:"forbid: nothing a repository asks of the host is granted, and no flag goes beyond the repository's policy."`
 	Tools     *extraTools   `yaml:"tools" doc:"Paths of the host shown read-only to every run, beside what the repository gets."`
 	Caches    *cachesChoice `yaml:"caches" doc:"Replaces the repository's caches: auto, none or a list."`
+	Copy      *[]fileName   `yaml:"copy" doc:"Files of the user's work tree that every agent is given, where they exist, and that are never part of a change."`
+	Parallel  *parallel     `yaml:"parallel" doc:"The most checks that run at the same time."`
+	Findings  *severityMap  `yaml:"findings" doc:"Severities of inspection rules, raised or lowered."`
 	Egress    *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
 	Spend     *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
 }
@@ -79,6 +86,19 @@ type checkFile struct {
 	When    *[]glob   `yaml:"when" doc:"Runs only if the change touches one of these; omitted: always."`
 	Tests   *[]glob   `yaml:"tests" doc:"Files that are tests; a change to them is also judged with the base's put back. Omitted: by language."`
 	Timeout *duration `yaml:"timeout" doc:"Omitted: 15m."`
+	// Controls: what must be seen besides a pass.
+	Base           *onBase         `yaml:"base" doc:"What the check must do on the untouched base: pass, fail or any."`
+	NewTestsOnBase *newTestsOnBase `yaml:"new-tests-on-base" doc:"fail: the change's tests, run on the base's code, must fail. Omitted: they are not run."`
+	PlantedFault   *plantedFault   `yaml:"planted-fault" doc:"A fault after which the check must fail: auto breaks a changed line, a path names a patch of the repository."`
+	MinTests       *minTests       `yaml:"min-tests" doc:"At least so many tests must have run."`
+	TestsNotFewer  *yes            `yaml:"tests-not-fewer" doc:"true: at least as many tests must have run as on the base."`
+	Report         *reportFile     `yaml:"report" doc:"Where and in what form the check tells of its tests; omitted: recognised in its output."`
+	Retries        *retries        `yaml:"retries" doc:"So many further runs after a failure; a check that passes then is flaky and never accepted silently."`
+}
+
+type reportFile struct {
+	Format reportFormat `yaml:"format,required" doc:"The form of the report."`
+	Path   *fileName    `yaml:"path" doc:"The report's file, relative to the check's dir; omitted: its output."`
 }
 
 type publishFile struct {

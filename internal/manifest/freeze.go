@@ -100,6 +100,10 @@ func firstNil(v reflect.Value, field string) string {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
+			// Where nothing is written for "nothing", nil is the only form that comes back equal.
+			if isOmitted(v.Type().Field(i)) && v.Field(i).IsZero() {
+				continue
+			}
 			if f := firstNil(v.Field(i), join(field, jsonName(v.Type().Field(i)))); f != "" {
 				return f
 			}

@@ -108,8 +108,26 @@ func writeChecks(b *bytes.Buffer, checks []Detected) {
 			}
 		}
 		b.WriteString("    timeout: 15m\n")
+		writeControls(b, c.Lang)
 	}
 }
+
+// writeControls proposes, as comments, what would show that a pass means something. Counts are proposed only
+// where the command that was found prints them in a form that is known.
+func writeControls(b *bytes.Buffer, lang string) {
+	b.WriteString("    # What should be seen besides a pass; uncomment what fits:\n")
+	if format, ok := countedBy[lang]; ok {
+		fmt.Fprintf(b, "    # min-tests: 1            # a run that collects nothing fails (counted as %s)\n", format)
+		b.WriteString("    # tests-not-fewer: true   # nor may it collect fewer than on the base\n")
+	}
+	b.WriteString("    # base: pass              # it must pass before the change, too\n")
+	b.WriteString("    # new-tests-on-base: fail # the change's tests must fail on the base's code\n")
+	b.WriteString("    # planted-fault: auto     # it must fail once a changed line is broken\n")
+}
+
+// countedBy: language -> the report format in which the detected command tells of its tests by itself.
+// Node's depends on what the test script starts; Gradle is silent about tests that pass.
+var countedBy = map[string]string{"go": "go", "python": "pytest", "rust": "cargo", "maven": "maven"}
 
 // escapeWhen is the pattern for all below dir; "" where the folder's name has characters with a meaning in
 // patterns, and then the check runs always.
@@ -175,6 +193,10 @@ caches: auto
 `
 
 const initMiddle = `
+# Files of your work tree that the agent is given, ignored by git or not; never part of a change. They need
+# "sallyport trust".
+# copy: [.env]
+
 # Environment variables for agent and checks. They need "sallyport trust".
 # env: {CI: "true"}
 
@@ -190,9 +212,18 @@ history: full
 # Commands that judge a change: run on the base too, in a fresh sandbox without network.
 #   dir: where to run     when: only if the change touches these (omitted: always)
 #   tests: which files are tests (omitted: by language); edited tests are also put back and run again
+#   retries: N         run it again after a failure; a check that passes then is flaky, and a person decides
+#   report: {format: junit, path: build/junit.xml}     where it tells of its tests (omitted: its output)
+#   planted-fault: checks/fault.patch     a patch of this repository after which the check must fail
 `
 
 const initTail = `
+# How many checks run at the same time.
+# parallel: 1
+
+# Findings of the inspection that should count for more here: block, warn or info. Only upwards.
+# findings: {ci.changed: block}
+
 # Where an accepted change goes, and who must say so first.
 #   to: branch | none     approve: always | on-finding | never
 publish: {to: branch, approve: on-finding}

@@ -28,6 +28,10 @@ func manifests(t *rapid.T) sallyport.Manifest {
 		Limits: sallyport.Limits{Time: time.Duration(number.Draw(t, "time")), Memory: number.Draw(t, "mem"), CPU: rapid.Float64Range(0, 1e6).Draw(t, "cpu")},
 		Mounts: []sallyport.Mount{}, Checks: []sallyport.Check{}, Require: []sallyport.Layer{}, Attempts: int(rapid.Int32().Draw(t, "n")),
 		Egress: []string{}, Notices: list.Draw(t, "notices"), Terminal: rapid.Bool().Draw(t, "tty")}
+	if rapid.Bool().Draw(t, "copies?") {
+		m.Copies = rapid.SliceOfN(text, 1, 3).Draw(t, "copies")
+		m.Severities = map[string]sallyport.Severity{text.Draw(t, "rule"): sallyport.SeverityWarn}
+	}
 	if rapid.Bool().Draw(t, "allow?") {
 		m.Scope.Allow = ptr(list.Draw(t, "allow"))
 	}
@@ -35,7 +39,7 @@ func manifests(t *rapid.T) sallyport.Manifest {
 		m.Agent.Endpoint = &sallyport.Endpoint{Paths: list.Draw(t, "paths"), Upstream: text.Draw(t, "up")}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "checks") {
-		m.Checks = append(m.Checks, sallyport.Check{Name: text.Draw(t, "c"), When: list.Draw(t, "when"), Tests: list.Draw(t, "tests"), Timeout: time.Duration(number.Draw(t, "to"))})
+		m.Checks = append(m.Checks, sallyport.Check{MinTests: int(rapid.Int32().Draw(t, "min")), PlantedFault: text.Draw(t, "fault"), TestsNotFewer: rapid.Bool().Draw(t, "fewer"), Name: text.Draw(t, "c"), When: list.Draw(t, "when"), Tests: list.Draw(t, "tests"), Timeout: time.Duration(number.Draw(t, "to"))})
 		m.Mounts = append(m.Mounts, sallyport.Mount{Path: text.Draw(t, "m"), Hide: list.Draw(t, "hide")})
 	}
 	return m
@@ -70,6 +74,7 @@ func TestFreezeRefuses(t *testing.T) {
 		"env":                  func(m *sallyport.Manifest) { m.Env = nil },
 		"mounts[0].hide":       func(m *sallyport.Manifest) { m.Mounts[0].Hide = nil },
 		"scope.allow":          func(m *sallyport.Manifest) { m.Scope.Allow = new([]string) },
+		"manifest  ":           func(m *sallyport.Manifest) { m.Copies = []string{} },
 		"checks[0].when":       func(m *sallyport.Manifest) { m.Checks = []sallyport.Check{{Tests: []string{}}} },
 		"version":              func(m *sallyport.Manifest) { m.Version = 2 },
 		"manifest":             func(m *sallyport.Manifest) { m.Task = "\xff" },

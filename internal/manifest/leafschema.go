@@ -1,5 +1,7 @@
 package manifest
 
+import "sallyport.dev/sallyport/internal/checks"
+
 // What each leaf tells the schema. A schema's patterns say what they can; the reader has the last word.
 
 func stringSchema(pattern string, low, high int) object {
@@ -53,6 +55,25 @@ func (v *agentName) schema() object { return stringSchema(checkForm.String(), 1,
 func (v *publishTo) schema() object { return enumSchema([]string{"branch", "none"}) }
 func (v *approve) schema() object   { return enumSchema(approveWords) }
 func (v *grantRule) schema() object { return enumSchema(grantWords) }
+
+func (v *fileName) schema() object       { return (*relative)(nil).schema() }
+func (v *onBase) schema() object         { return enumSchema(baseWords) }
+func (v *newTestsOnBase) schema() object { return enumSchema([]string{"fail"}) }
+func (v *plantedFault) schema() object   { return (*relative)(nil).schema() } // "auto" has the form of a path
+func (v *yes) schema() object            { return object{"type": "boolean"} }
+func (v *reportFormat) schema() object   { return enumSchema(checks.Formats()) }
+func (v *minTests) schema() object {
+	return object{"type": "integer", "minimum": 1, "maximum": maxMinTests}
+}
+func (v *retries) schema() object {
+	return object{"type": "integer", "minimum": 0, "maximum": maxRetries}
+}
+func (v *parallel) schema() object {
+	return object{"type": "integer", "minimum": 1, "maximum": maxParallel}
+}
+func (m *severityMap) schema() object {
+	return object{"type": "object", "propertyNames": object{"pattern": ruleForm.String()}, "additionalProperties": enumSchema(severityWords)}
+}
 
 func (c *toolsChoice) schema() object {
 	return choiceSchema(orAuto((*toolPath)(nil).schema()), "auto", "none")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"sallyport.dev/sallyport"
 )
 
 // The leaves of the YAML files: each reads itself, says what it expects and describes itself to the schema.
@@ -36,6 +38,16 @@ type (
 	publishTo string
 	approve   string
 	grantRule string
+
+	fileName       string
+	parallel       int
+	onBase         sallyport.CheckStatus // empty: anything
+	newTestsOnBase sallyport.CheckStatus
+	plantedFault   string
+	minTests       int
+	retries        int
+	yes            bool
+	reportFormat   string
 )
 
 // leaf reads text, applies a rule and stores it.
@@ -59,6 +71,16 @@ func whole(n ast.Node, low, high int64) (int64, bool) {
 	}
 	v, err := strconv.ParseInt(i.Token.Value, 10, 64)
 	return v, err == nil && v >= low && v <= high && i.Token.Value == strconv.FormatInt(v, 10)
+}
+
+// numberLeaf reads a whole number within bounds.
+func numberLeaf[T ~int](r *reader, n ast.Node, out *T, want string, low, high int64) error {
+	i, ok := whole(n, low, high)
+	if !ok {
+		return r.expected(n, want)
+	}
+	*out = T(i)
+	return nil
 }
 
 func oneOf[T ~string](r *reader, n ast.Node, out *T, names []string) error {
@@ -139,12 +161,7 @@ func cpuOK(f float64) bool { return !math.IsNaN(f) && f >= 0.01 && f <= maxCPUs 
 
 func (v *attempts) want() string { return "a number of attempts from 1 to 20" }
 func (v *attempts) read(r *reader, n ast.Node, _ string) error {
-	i, ok := whole(n, 1, maxAttempts)
-	if !ok {
-		return r.expected(n, v.want())
-	}
-	*v = attempts(i)
-	return nil
+	return numberLeaf(r, n, v, v.want(), 1, maxAttempts)
 }
 
 func (v *history) want() string { return wantHistory }

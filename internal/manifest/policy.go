@@ -15,13 +15,17 @@ type Repository struct {
 	Tools   Choice // not said: auto
 	Caches  Choice // not said: auto
 	Deps    []string
+	Copy    []string // files of the work tree that the agent is given
 	Env     map[string]string
 	Limits  sallyport.LimitsProposal
 	History string // "": not said
 	Require []string
 	Checks  []sallyport.Check
-	Publish sallyport.Publish // empty words: not said
-	Places  Places
+	// Parallel is how many checks run at the same time; 0: not said.
+	Parallel int
+	Findings map[string]sallyport.Severity // by rule
+	Publish  sallyport.Publish             // empty words: not said
+	Places   Places
 }
 
 // Operator is a parsed policy.yaml or config.yaml. The zero value forbids nothing and grants nothing.
@@ -37,6 +41,9 @@ type Operator struct {
 	Protected    string // the ref whose policy counts; "": not said
 	Tools        []string
 	Caches       *Choice
+	Copy         []string
+	Parallel     int // the most checks at the same time; 0: not said
+	Findings     map[string]sallyport.Severity
 	Places       Places
 }
 
@@ -52,8 +59,8 @@ func ParseRepository(name string, data []byte) (Repository, error) {
 		return Repository{}, err
 	}
 	rep := Repository{File: name, Tools: Choice{Auto: true, List: []string{}}, Caches: Choice{Auto: true, List: []string{}},
-		Deps: []string{}, Env: map[string]string{}, Checks: []sallyport.Check{}, Places: places,
-		Limits: f.Limits.proposal(), Publish: f.Publish.words()}
+		Deps: []string{}, Copy: []string{}, Env: map[string]string{}, Checks: []sallyport.Check{}, Places: places,
+		Limits: f.Limits.proposal(), Publish: f.Publish.words(), Parallel: f.Parallel.number(), Findings: f.Findings.words()}
 	if f.Scope != nil {
 		rep.Scope = &sallyport.Scope{Allow: f.Scope.allow(), Deny: f.Scope.deny()}
 	}
@@ -75,8 +82,14 @@ func ParseRepository(name string, data []byte) (Repository, error) {
 	if f.Deps != nil {
 		rep.Deps = plain(*f.Deps)
 	}
+	if f.Copy != nil {
+		rep.Copy = plain(*f.Copy)
+	}
 	r := reader{file: name, places: places}
 	if _, err := r.unique("deps", rep.Deps); err != nil {
+		return Repository{}, err
+	}
+	if _, err := r.unique("copy", rep.Copy); err != nil {
 		return Repository{}, err
 	}
 	if f.Checks != nil {
@@ -116,6 +129,7 @@ func (f checkFile) check() sallyport.Check {
 	if f.Timeout != nil {
 		c.Timeout = time.Duration(*f.Timeout)
 	}
+	f.controls(&c)
 	return c
 }
 
@@ -129,7 +143,11 @@ func ParseOperator(name string, data []byte) (Operator, error) {
 		return Operator{}, err
 	}
 	op := Operator{File: name, Limits: f.Limits.proposal(), Publish: f.Publish.words(), Places: places,
-		Agents: plainAt(f.Agents), ForbidGrants: f.Grants != nil && *f.Grants == "forbid"}
+		Agents: plainAt(f.Agents), ForbidGrants: f.Grants != nil && *f.Grants == "forbid",
+		Parallel: f.Parallel.number(), Findings: f.Findings.words()}
+	if f.Copy != nil {
+		op.Copy = plain(*f.Copy)
+	}
 	if f.Protected != nil {
 		op.Protected = string(*f.Protected)
 	}

@@ -164,7 +164,12 @@ func globRule(s string) string {
 
 // relativeRule admits a clean path below the repository's root.
 func relativeRule(s string) string {
-	want := `a folder below the repository such as web or web/node_modules, without ".." and without a leading or closing slash`
+	return below(s, "folder", `a folder below the repository such as web or web/node_modules, without ".." and without a leading or closing slash`)
+}
+
+// below admits a clean path below the repository's root and outside of any .git; want is the complaint about
+// its form, kind is what the path names.
+func below(s, kind, want string) string {
 	bad := s == "" || len(s) > 1024 || path.IsAbs(s) || path.Clean(s) != s || s == "." || s == ".." ||
 		strings.HasPrefix(s, "../") || strings.HasPrefix(s, "~") || strings.Contains(s, `\`) || !printable(s)
 	if bad {
@@ -172,7 +177,7 @@ func relativeRule(s string) string {
 	}
 	for seg := range strings.SplitSeq(s, "/") {
 		if strings.EqualFold(seg, ".git") {
-			return "a folder outside .git"
+			return "a " + kind + " outside .git"
 		}
 	}
 	return ""

@@ -25,12 +25,18 @@ func Schemas() map[string][]byte {
 		"workorder.schema.json": render("workorder.yaml", workOrderSchema()),
 		"policy.schema.json":    render("policy.yaml and config.yaml", fileSchema(reflect.TypeFor[operatorFile]())),
 		"report.schema.json":    SchemaOf("the document of run --json and show --json", reflect.TypeFor[sallyport.Report]()),
-		"manifest.schema.json":  SchemaOf("a frozen manifest", reflect.TypeFor[sallyport.Manifest]()),
+		"manifest.schema.json":  FilledSchemaOf("a frozen manifest", reflect.TypeFor[sallyport.Manifest]()),
 	}
 }
 
-// SchemaOf describes what encoding/json writes for t. Other rooms use it for outputs of their own.
-func SchemaOf(title string, t reflect.Type) []byte { return render(title, jsonSchema(t)) }
+// SchemaOf describes what encoding/json writes for t. Other rooms use it for outputs of their own. A field with
+// the tag const:"…" has that value alone.
+func SchemaOf(title string, t reflect.Type) []byte {
+	return render(title, writer{nulls: true}.schema(t))
+}
+
+// FilledSchemaOf is SchemaOf for a document in which no list or map is ever null.
+func FilledSchemaOf(title string, t reflect.Type) []byte { return render(title, writer{}.schema(t)) }
 
 func render(title string, s object) []byte {
 	s = maps.Clone(s)
@@ -94,8 +100,21 @@ var enums = map[reflect.Type][]string{
 
 func words[T ~string](list ...T) []string { return plain(list) }
 
-// jsonSchema describes what encoding/json writes for t. A field that may be null says so.
-func jsonSchema(t reflect.Type) object {
+// writer is how a document is written.
+type writer struct {
+	nulls bool // nil lists and maps are written as null
+}
+
+// kind is a JSON type that may be null where nil is written so.
+func (w writer) kind(name string) any {
+	if w.nulls {
+		return []string{name, "null"}
+	}
+	return name
+}
+
+// schema describes what encoding/json writes for t.
+func (w writer) schema(t reflect.Type) object {
 	if w, ok := enums[t]; ok {
 		return object{"type": "string", "enum": w}
 	}
@@ -115,18 +134,18 @@ func jsonSchema(t reflect.Type) object {
 	case reflect.Float64, reflect.Float32:
 		return object{"type": "number"}
 	case reflect.Pointer:
-		return jsonSchema(t.Elem())
+		return w.schema(t.Elem())
 	case reflect.Slice:
-		return object{"type": []string{"array", "null"}, "items": jsonSchema(t.Elem())}
+		return object{"type": w.kind("array"), "items": w.schema(t.Elem())}
 	case reflect.Map:
-		return object{"type": []string{"object", "null"}, "additionalProperties": jsonSchema(t.Elem())}
+		return object{"type": w.kind("object"), "additionalProperties": w.schema(t.Elem())}
 	case reflect.Struct:
-		return jsonStruct(t)
+		return w.structure(t)
 	}
 	return object{"type": "integer"}
 }
 
-func jsonStruct(t reflect.Type) object {
+func (w writer) structure(t reflect.Type) object {
 	props, required := object{}, []string{}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -134,13 +153,21 @@ func jsonStruct(t reflect.Type) object {
 		if name == "" {
 			continue
 		}
-		props[name] = jsonSchema(f.Type)
-		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !slices.Contains(strings.Split(options, ","), "omitempty") {
+		props[name] = w.schema(f.Type)
+		if value, ok := f.Tag.Lookup("const"); ok {
+			props[name] = object{"const": value}
+		}
+		if !isOmitted(f) {
 			required = append(required, name)
 		}
 	}
 	return object{"type": "object", "properties": props, "required": required, "additionalProperties": false}
+}
+
+// isOmitted reports that encoding/json leaves f out where it is empty.
+func isOmitted(f reflect.StructField) bool {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return slices.Contains(strings.Split(options, ","), "omitempty")
 }
 
 // jsonName is the key under which encoding/json writes f; "" if it does not.

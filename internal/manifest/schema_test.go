@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/evidence"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden schemas")
@@ -237,6 +238,54 @@ func TestSchemaAgreesWithOutput(t *testing.T) {
 		plain.(map[string]any)["extra"] = 1.0
 		if check(s, plain) == nil {
 			t.Errorf("%s takes an unknown key", name)
+		}
+	}
+}
+
+// The published schemas of signed statements take what was signed, and nothing with another type, version,
+// member or a null in it.
+func TestSchemaAgreesWithEvidence(t *testing.T) {
+	for pattern, typ := range map[string]reflect.Type{"attempt-v1*.golden.json": reflect.TypeFor[evidence.Statement](), "vsa-v1*.golden.json": reflect.TypeFor[evidence.VSA]()} {
+		var s any
+		if err := json.Unmarshal(FilledSchemaOf("evidence", typ), &s); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join("..", "evidence", "testdata", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var envelope struct{ Payload []byte }
+			if err := json.Unmarshal(data, &envelope); err != nil {
+				t.Fatal(err)
+			}
+			statement := func() map[string]any {
+				var v map[string]any
+				if err := json.Unmarshal(envelope.Payload, &v); err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			if err := check(s, statement()); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			for name, spoil := range map[string]func(v map[string]any){
+				"type":    func(v map[string]any) { v["_type"] = "https://in-toto.io/Statement/v0.1" },
+				"version": func(v map[string]any) { v["predicateType"] = v["predicateType"].(string) + "1" },
+				"member":  func(v map[string]any) { v["predicate"].(map[string]any)["more"] = 1.0 },
+				"missing": func(v map[string]any) { delete(v, "subject") },
+				"null":    func(v map[string]any) { v["subject"] = nil },
+			} {
+				v := statement()
+				spoil(v)
+				if check(s, v) == nil {
+					t.Errorf("%s: another %s is taken", file, name)
+				}
+			}
 		}
 	}
 }

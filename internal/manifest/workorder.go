@@ -41,6 +41,12 @@ func ParseWorkOrderPlaces(name string, data []byte) (sallyport.WorkOrder, Places
 	if f.Command != nil {
 		wo.Command = plain(*f.Command)
 	}
+	if f.Copy != nil {
+		r := reader{file: name, places: places}
+		if wo.Copies, err = r.unique("copy", plain(*f.Copy)); err != nil {
+			return sallyport.WorkOrder{}, nil, err
+		}
+	}
 	if f.Scope != nil {
 		wo.Scope = &sallyport.Scope{Allow: f.Scope.allow(), Deny: f.Scope.deny()}
 	}
@@ -81,8 +87,8 @@ func set[T ~string](out *string, in *T) {
 	}
 }
 
-// Merge lays flags over a file: what the flags say wins, field by field; env is merged by name, require and
-// scope.deny add up. An agent given by flag replaces the file's command and the other way round. Neither argument is
+// Merge lays flags over a file: what the flags say wins, field by field; env is merged by name, require,
+// scope.deny and copy add up. An agent given by flag replaces the file's command and the other way round. Neither argument is
 // changed.
 func Merge(file, flags sallyport.WorkOrder) sallyport.WorkOrder {
 	out := file
@@ -116,6 +122,9 @@ func Merge(file, flags sallyport.WorkOrder) sallyport.WorkOrder {
 	}
 	if flags.Require != nil {
 		out.Require = union(file.Require, flags.Require)
+	}
+	if flags.Copies != nil {
+		out.Copies = union(file.Copies, flags.Copies)
 	}
 	out.Limits = mergeLimits(file.Limits, flags.Limits)
 	out.Terminal = file.Terminal || flags.Terminal
@@ -155,6 +164,7 @@ func MergePlaces(file Places, flags sallyport.WorkOrder) Places {
 	mark("attempts", flags.Attempts != 0)
 	mark("egress", flags.Egress != nil)
 	mark("require", flags.Require != nil)
+	mark("copy", flags.Copies != nil)
 	mark("scope.allow", flags.Scope != nil && flags.Scope.Allow != nil)
 	mark("scope.deny", flags.Scope != nil && flags.Scope.Deny != nil)
 	mark("publish.to", flags.Publish != nil && flags.Publish.To != "")
