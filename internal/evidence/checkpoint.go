@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -83,6 +84,18 @@ func VerifyCheckpoint(signed string, origin string, keys []PublicKey) (Head, err
 	return openCheckpoint(signed, origin, verifiers...)
 }
 
+// HeadOf is the point of a journal that a document speaks of: evidence, or a signed checkpoint of any journal.
+// Both must be by one of keys. It is what Expect.Since takes.
+func HeadOf(document []byte, keys []PublicKey) (Head, error) {
+	if bytes.HasPrefix(document, []byte("{")) {
+		v, err := Verify(document, keys, Expect{})
+		j := v.Statement.Predicate.Journal
+		return Head{j.Origin, j.Seq, j.Hash}, err
+	}
+	origin, _, _ := strings.Cut(string(document), "\n")
+	return VerifyCheckpoint(string(document), origin, keys)
+}
+
 func openCheckpoint(signed, origin string, verifiers ...note.Verifier) (Head, error) {
 	if err := checkOrigin(origin); err != nil {
 		return Head{}, err
@@ -126,8 +139,11 @@ func verifyJournalRef(j JournalRef, key ed25519.PublicKey) error {
 	if err != nil {
 		return field("journal.note", err)
 	}
-	if h.Seq != j.Seq || h.Hash != j.Hash {
-		return denied("journal", "the signed checkpoint is about another point of the journal")
+	switch {
+	case h.Seq < j.Seq:
+		return denied("journal.note", "stale: the signed checkpoint is from record %d, the statement from %d", h.Seq, j.Seq)
+	case h.Seq != j.Seq || h.Hash != j.Hash:
+		return denied("journal.note", "the signed checkpoint is about another point of the journal")
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package evidence
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -11,6 +13,8 @@ const PayloadType = "application/vnd.in-toto+json"
 
 // MaxEnvelopeBytes bounds what Seal writes and what Verify reads.
 const MaxEnvelopeBytes = 8 << 20
+
+var lineFeed = []byte("\n")
 
 // maxSignatures bounds the work an envelope can ask for.
 const maxSignatures = 16
@@ -65,7 +69,7 @@ func (e envelope) encode() ([]byte, error) {
 }
 
 // parseEnvelope reads exactly one envelope of the given type. White space and string escapes outside the
-// payload are the only freedom it leaves.
+// payload are the only freedom it leaves: a rotation is printed inside of other documents.
 func parseEnvelope(b []byte, payloadType string) (envelope, error) {
 	var e envelope
 	if len(b) > MaxEnvelopeBytes {
@@ -89,6 +93,16 @@ func parseEnvelope(b []byte, payloadType string) (envelope, error) {
 	}
 	e.signatures, err = parseSignatures(m["signatures"])
 	return e, err
+}
+
+// checkForm demands the one byte form that encode writes; a last line feed may be missing. One statement with
+// its signatures is one text, and nothing in it is left to the writer.
+func (e envelope) checkForm(b []byte) error {
+	again, err := e.encode()
+	if err != nil || !bytes.Equal(again, slices.Concat(bytes.TrimSuffix(b, lineFeed), lineFeed)) {
+		return invalid("envelope", "expected the one byte form of an envelope: compact JSON in one line, members in order")
+	}
+	return nil
 }
 
 func parseSignatures(b []byte) ([]signature, error) {

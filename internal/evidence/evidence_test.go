@@ -97,7 +97,28 @@ func sealed(t testing.TB, s Signer, change func(*Predicate)) []byte {
 
 func all(p Predicate) Expect {
 	return Expect{p.Result.Tree, p.Result.TreeSHA256, p.Result.Commit, p.Manifest, p.Base.Commit, p.Result.Bundle,
-		p.Attempt.ID, p.WorkOrder.ID, p.Attempt.Nonce, p.Decision.Decision}
+		p.Attempt.ID, p.WorkOrder.ID, p.Attempt.Nonce, p.Decision.Decision, p.Result.Patch, Head{p.Journal.Origin, p.Journal.Seq, p.Journal.Hash}}
+}
+
+// full is sample with everything that a predicate can hold.
+func full(t testing.TB, s Signer) Predicate {
+	p := sample(t, s)
+	earlier := p.Attempts[0].ID
+	p.Result.Patch = sallyport.Sum([]byte("patch"))
+	p.Attempts[0].Code = "check-failed"
+	p.Findings[0].Default = sallyport.SeverityInfo
+	p.Checks[0].Controls = append(p.Checks[0].Controls, Control{Name: "min-tests", Held: true, Required: true, Detail: "12 of 1"})
+	p.Checks[0].Tests = &Tally{Format: "go-json", Tests: 12, Passed: 12, Skipped: 1}
+	p.Checks[0].BaseTally = &Tally{Format: "go-json", Tests: 11, Passed: 10, Failed: 1}
+	p.Checks = append(p.Checks,
+		Check{Name: "lint", Command: "make lint", Status: sallyport.CheckPassed, StatusBy: "keeper", Reused: earlier},
+		Check{Name: "e2e", Command: "make e2e", Status: sallyport.CheckFlaky, StatusBy: "keeper",
+			Runs: []Run{{sallyport.CheckFailed, 1, 2.5}, {sallyport.CheckPassed, 0, 2}}})
+	p.Validated = []Validated{{PurposeResult, p.Result.Tree}, {PurposeBase, p.Base.Tree}, {PurposePlantedFault, oid("e")}}
+	p.Environment = []Environment{{"tool go", sallyport.Sum([]byte("go"))}, {"cache go", sallyport.Sum([]byte("cache"))}}
+	p.Logs = []Log{{"agent", sallyport.Sum([]byte("log")), 3, 0}, {"check-test-validate", sallyport.Sum([]byte("more")), 4096, 2}}
+	p.Egress, p.Spend = &Egress{Requests: 9, Refused: 1, BytesUp: 2048, BytesDown: 4096}, &Spend{}
+	return p
 }
 
 func TestPAE(t *testing.T) {
@@ -114,8 +135,27 @@ func TestPAE(t *testing.T) {
 // equal bytes.
 func TestGolden(t *testing.T) {
 	s := signerOf(7)
-	got := sealed(t, s, nil)
-	path := filepath.Join("testdata", "attempt-v1.golden.json")
+	fullOne := sealed(t, s, func(p *Predicate) { *p = full(t, s) })
+	if v, err := Verify(golden(t, "attempt-v1-full.golden.json", fullOne), []PublicKey{s.trusted()}, all(full(t, s))); err != nil || len(v.Compared) != 12 {
+		t.Errorf("compared %v, %v", v.Compared, err)
+	}
+	want := golden(t, "attempt-v1.golden.json", sealed(t, s, nil))
+	v, err := Verify(want, []PublicKey{s.trusted()}, all(sample(t, s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Compared) != 11 || v.Envelope != sallyport.Sum(want) {
+		t.Errorf("compared %v, envelope %s", v.Compared, v.Envelope)
+	}
+	if v.Statement.Predicate.WorkOrder.Name != "fix <login> & \"more\"" {
+		t.Errorf("name %q", v.Statement.Predicate.WorkOrder.Name)
+	}
+}
+
+// golden returns the stored file, which got must equal.
+func golden(t testing.TB, name string, got []byte) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -128,28 +168,23 @@ func TestGolden(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("the format changed; if that is meant, it is a new predicate version\ngot  %s\nwant %s", got, want)
 	}
-	v, err := Verify(want, []PublicKey{s.trusted()}, all(sample(t, s)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(v.Compared) != 10 || v.Envelope != sallyport.Sum(want) {
-		t.Errorf("compared %v, envelope %s", v.Compared, v.Envelope)
-	}
-	if v.Statement.Predicate.WorkOrder.Name != "fix <login> & \"more\"" {
-		t.Errorf("name %q", v.Statement.Predicate.WorkOrder.Name)
-	}
+	return want
 }
 
 func TestVerifyDeniesEveryOtherDigest(t *testing.T) {
 	s := signerOf(1)
-	b := sealed(t, s, nil)
-	good := all(sample(t, s))
+	b := sealed(t, s, func(p *Predicate) { *p = full(t, s) })
+	good := all(full(t, s))
 	typ := reflect.TypeFor[Expect]()
 	for i := range typ.NumField() {
 		t.Run(typ.Field(i).Name, func(t *testing.T) {
 			want := good
 			f := reflect.ValueOf(&want).Elem().Field(i)
-			f.SetString(f.String() + "0")
+			if f.Kind() == reflect.Struct {
+				want.Since.Seq++
+			} else {
+				f.SetString(f.String() + "0")
+			}
 			if _, err := Verify(b, []PublicKey{s.trusted()}, want); sallyport.CodeOf(err) != sallyport.CodeDenied {
 				t.Errorf("got %v, want denied", err)
 			}
@@ -253,6 +288,17 @@ func TestVerifyStrict(t *testing.T) {
 		{"an earlier attempt without number", `"number":1,"state"`, `"number":0,"state"`},
 		{"not UTF-8", "Fix it ✔", "Fix it \xff"},
 		{"trailing data", `"messages":["Fix it ✔"]}}}`, `"messages":["Fix it ✔"]}}}{}`},
+		{"number with a fraction", `"exit":0,"seconds"`, `"exit":0.0,"seconds"`},
+		{"number with an exponent", `"seconds":1.25`, `"seconds":125e-2`},
+		{"number with a closing zero", `"seconds":1.25`, `"seconds":1.250`},
+		{"negative zero", `"exit":0,"seconds"`, `"exit":-0,"seconds"`},
+		{"number as text", `"seq":42`, `"seq":"42"`},
+		{"empty list said", `"messages":["Fix it ✔"]}`, `"messages":["Fix it ✔"]},"validated":[]`},
+		{"subject removed", `,{"name":"commit","digest":{"gitCommit":"dddddddddddddddddddddddddddddddddddddddd"}}`, ""},
+		{"subject added", `"subject":[`, `"subject":[{"name":"x","digest":{"sha256":"` + strings.Repeat("0", 64) + `"}},`},
+		{"subject without a digest", `"sha256":"` + sallyport.Sum([]byte("manifest")).Hex() + `"`, ""},
+		{"subject with another digest beside", `"gitCommit":"dddd`, `"gitTree":"cccccccccccccccccccccccccccccccccccccccc","gitCommit":"dddd`},
+		{"key of another", s.KeyID(), signerOf(2).KeyID()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if strings.Count(payload, c.old) < 1 {
@@ -290,7 +336,7 @@ func TestAcceptedNeedsPassingChecks(t *testing.T) {
 
 func TestEnvelopeStrict(t *testing.T) {
 	s, other := signerOf(1), signerOf(2)
-	good := string(sealed(t, s, nil))
+	good := string(sealed(t, s, func(p *Predicate) { p.WorkOrder.Name = "???>>>~~~" })) // both letters that alphabets differ in
 	var e struct {
 		PayloadType, Payload string
 		Signatures           []struct{ KeyID, Sig string }
@@ -309,12 +355,23 @@ func TestEnvelopeStrict(t *testing.T) {
 		ok             bool
 	}{
 		{"plain", make(one), true},
-		{"white space", strings.ReplaceAll(make(one), ",", " ,\n\t"), true},
-		{"wrong hint", make(`{"keyid":"x","sig":"` + sig + `"}`), true},
+		{"plain with a line feed", make(one) + "\n", true},
+		{"two line feeds", make(one) + "\n\n", false},
+		{"white space", strings.ReplaceAll(make(one), ",", " ,"), false},
+		{"white space before", " " + make(one), false},
+		{"an escape", strings.Replace(make(one), "payloadType", `payloadT\u0079pe`, 1), false},
+		{"members in another order", `{"payload":"` + e.Payload + `","payloadType":"` + e.PayloadType + `","signatures":[` + one + `]}`, false},
+		{"wrong hint", make(`{"keyid":"x","sig":"` + sig + `"}`), false},
+		{"no hint", make(`{"keyid":"","sig":"` + sig + `"}`), false},
+		{"another payload type", strings.Replace(make(one), "in-toto+json", "in-toto+jsom", 1), false},
+		{"payload in the other alphabet", strings.Replace(make(one), e.Payload, strings.NewReplacer("+", "-", "/", "_").Replace(e.Payload), 1), false},
+		{"payload without padding", strings.Replace(make(one), e.Payload, strings.TrimRight(e.Payload, "="), 1), false},
+		{"payload with loose last bits", strings.Replace(make(one), e.Payload, looseBits(e.Payload), 1), false},
 		{"stranger beside", make(`{"keyid":"` + other.KeyID() + `","sig":"` + foreign + `"},` + one), true},
 		{"none", make(""), false},
 		{"only a stranger", make(`{"keyid":"","sig":"` + foreign + `"}`), false},
 		{"hint of ours, signature of a stranger", make(one + `,{"keyid":"` + s.KeyID() + `","sig":"` + foreign + `"}`), false},
+		{"the same signature in another name", make(one + `,{"keyid":"x","sig":"` + sig + `"}`), false},
 		{"empty signature", make(`{"keyid":"` + s.KeyID() + `","sig":""}`), false},
 		{"unknown member", make(one[:len(one)-1] + `,"cert":"x"}`), false},
 		{"case variant", strings.Replace(make(one), "payload\"", "Payload\"", 1), false},
@@ -329,6 +386,9 @@ func TestEnvelopeStrict(t *testing.T) {
 		{"empty", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !c.ok && c.envelope == make(one) {
+				t.Fatal("nothing was changed")
+			}
 			_, err := Verify([]byte(c.envelope), []PublicKey{s.trusted()}, Expect{})
 			if (err == nil) != c.ok {
 				t.Errorf("got %v, want ok=%v", err, c.ok)
@@ -365,12 +425,27 @@ func TestSealRefusesABrokenSigner(t *testing.T) {
 	}
 }
 
-// mutationLaw: whatever is done to the bytes of an envelope, Verify says no, or what was signed and the
-// signature are untouched and so is the statement.
+// looseBits is another text that lenient decoders read as the same bytes: the last letter before the padding
+// has bits that no byte takes.
+func looseBits(s string) string {
+	b := []byte(strings.TrimRight(s, "="))
+	if len(b) == len(s) {
+		panic("the sample's payload has no padding: change its length")
+	}
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	b[len(b)-1] = letters[strings.IndexByte(letters, b[len(b)-1])|1]
+	return string(b) + s[len(b):]
+}
+
+// mutationLaw: whatever is done to the bytes of an envelope, Verify says no; only the line feed at its end is
+// nobody's. The statement is compared all the same.
 func mutationLaw(t testing.TB, key PublicKey, original, mutated []byte, before Verified) {
 	after, err := Verify(mutated, []PublicKey{key}, Expect{})
 	if err != nil {
 		return
+	}
+	if !bytes.Equal(bytes.TrimSuffix(original, lineFeed), bytes.TrimSuffix(mutated, lineFeed)) {
+		t.Fatalf("accepted other bytes: %q", mutated)
 	}
 	// The loosest reader there is, not our own.
 	read := func(b []byte) (payload, sig []byte) {
@@ -478,7 +553,8 @@ func TestSummary(t *testing.T) {
 	text := strings.Join(Summary(v), "\n")
 	for _, want := range []string{
 		"Not compared: you gave no digest",
-		`Observed by the signer: check "test" ("go test ./...") passed`, "on the base it failed", "1 of 1 controls",
+		`Observed by the signer: check "test" ("go test ./...") passed`, "on the base it failed", `control must-fail of check "test" held ("exit 1").`,
+		"Not recorded: the digest of the patch.", "Not recorded: what was spent.",
 		`Claim (the status passed through the sandbox): check "lint"`, "nothing showed that it can fail",
 		"Not fully: memory (not-held)", "1 earlier attempt(s) of this work order: 1 rejected",
 		`Claim: the change was made by "claude-code"`, "Not checked: the tests' own worth.",
@@ -501,12 +577,15 @@ func TestFromReport(t *testing.T) {
 	p := FromReport(sallyport.Report{Number: 3, Tree: oid("c"), Decision: sallyport.DecisionRejected,
 		Layers:   []sallyport.LayerReport{{Layer: sallyport.LayerDisk, Status: sallyport.LayerWatched}},
 		Findings: []sallyport.Finding{{Rule: "r", Severity: sallyport.SeverityBlock}},
-		Checks:   []sallyport.CheckResult{{Name: "t", Run: "make", Exit: 2, Tail: "secret output", Controls: []sallyport.Control{{Name: "c", Held: true}}}}})
+		Checks: []sallyport.CheckResult{{Name: "t", Run: "make", Exit: 2, Tail: "secret output", Controls: []sallyport.Control{{Name: "c", Held: true, Required: true}},
+			Tests: &sallyport.Tally{Format: "tap", Tests: 7, Passed: 7}, BaseTally: &sallyport.Tally{Format: "tap", Tests: 6, Passed: 6},
+			Runs: []sallyport.Run{{Status: sallyport.CheckFailed, Exit: 2}}, Reused: "att_x"}}})
 	b, err := New(p).encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"layer":"disk"`, `"rule":"r"`, `"command":"make"`, `"exit":2`, `"held":true`, `"decision":"rejected"`} {
+	for _, want := range []string{`"layer":"disk"`, `"rule":"r"`, `"command":"make"`, `"exit":2`, `"held":true`, `"decision":"rejected"`,
+		`"required":true`, `"tests":{"format":"tap","tests":7,"passed":7,"failed":0,"skipped":0}`, `"base_tally":{"format":"tap","tests":6`, `"runs":[{"status":"failed"`, `"reused":"att_x"`} {
 		if !bytes.Contains(b, []byte(want)) {
 			t.Errorf("missing %s", want)
 		}

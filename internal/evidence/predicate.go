@@ -1,6 +1,10 @@
 package evidence
 
-import "sallyport.dev/sallyport"
+import (
+	"slices"
+
+	"sallyport.dev/sallyport"
+)
 
 // PredicateType names the predicate below.
 const PredicateType = "https://sallyport.dev/attestation/attempt/v1"
@@ -34,6 +38,14 @@ type Predicate struct {
 	Signed     string     `json:"signed"`  // RFC 3339, UTC: the time that the key's validity is judged at
 	By         By         `json:"by"`
 	Claims     Claims     `json:"claims"`
+	// Validated are the trees that commands ran on; empty: not recorded.
+	Validated []Validated `json:"validated,omitempty"`
+	// Environment names by digest what the checks could read beside the tree; empty: not recorded.
+	Environment []Environment `json:"environment,omitempty"`
+	// Logs name by digest what commands said, as it was kept: redacted. They are claims; the digest is not.
+	Logs   []Log   `json:"logs,omitempty"`
+	Egress *Egress `json:"egress,omitempty"` // nil: not recorded; zeros: nothing left the sandbox
+	Spend  *Spend  `json:"spend,omitempty"`  // nil: not recorded; zeros: nothing was spent
 }
 
 // WorkOrder is what was asked.
@@ -94,6 +106,7 @@ type Finding struct {
 	Severity sallyport.Severity `json:"severity"`
 	Path     string             `json:"path"`
 	Message  string             `json:"message"`
+	Default  sallyport.Severity `json:"default,omitempty"` // the rule's own severity, where policy gave it another
 }
 
 // Check is one command run on the very tree of Result in a fresh sandbox.
@@ -108,6 +121,37 @@ type Check struct {
 	BaseTests  sallyport.CheckStatus `json:"base_tests,omitempty"`
 	Controls   []Control             `json:"controls"` // empty: nothing shows that the check can fail
 	Message    string                `json:"message,omitempty"`
+	// Tests and BaseTally are claims of the candidate's code: they can spoil a pass and never make one.
+	Tests     *Tally              `json:"tests,omitempty"`
+	BaseTally *Tally              `json:"base_tally,omitempty"`
+	Runs      []Run               `json:"runs,omitempty"`   // every one, in order, where there was more than one
+	Reused    sallyport.AttemptID `json:"reused,omitempty"` // the Attempt that ran it on this very tree and environment
+}
+
+// CanFail reports whether a control has shown that the check is able to fail, as the vocabulary's CheckResult
+// defines it.
+func (c Check) CanFail() bool {
+	r := sallyport.CheckResult{BaseStatus: c.BaseStatus}
+	for _, k := range c.Controls {
+		r.Controls = append(r.Controls, sallyport.Control{Name: k.Name, Held: k.Held})
+	}
+	return r.CanFail()
+}
+
+// Tally is what the check's own runner said of its tests.
+type Tally struct {
+	Format  string `json:"format"`
+	Tests   int    `json:"tests"` // that ran to an end
+	Passed  int    `json:"passed"`
+	Failed  int    `json:"failed"`
+	Skipped int    `json:"skipped"`
+}
+
+// Run is one of several runs of a check on one tree.
+type Run struct {
+	Status  sallyport.CheckStatus `json:"status"`
+	Exit    int                   `json:"exit"`
+	Seconds float64               `json:"seconds"`
 }
 
 // Control is one demonstration that a check is able to fail.
@@ -115,6 +159,8 @@ type Control struct {
 	Name   string `json:"name"`
 	Held   bool   `json:"held"`
 	Detail string `json:"detail,omitempty"`
+	// Required: policy asks for it, and nothing is accepted without it.
+	Required bool `json:"required,omitempty"`
 }
 
 // Earlier is an earlier Attempt of the same WorkOrder.
@@ -124,6 +170,7 @@ type Earlier struct {
 	State    sallyport.AttemptState `json:"state"`
 	Decision sallyport.Decision     `json:"decision,omitempty"`
 	Evidence sallyport.Digest       `json:"evidence,omitempty"` // of its envelope; empty: none was signed
+	Code     string                 `json:"code,omitempty"`     // why it ended so: "agent-failed", "check-failed"
 }
 
 // Decision is Mission Control's conclusion.
@@ -155,6 +202,51 @@ type By struct {
 	Independence string `json:"independence"`
 }
 
+// Validated is one tree that a command ran on. PurposeResult is the tree of Result, and nothing else is.
+type Validated struct {
+	Purpose string             `json:"purpose"`
+	Tree    sallyport.ObjectID `json:"tree"`
+}
+
+// The purposes.
+const (
+	PurposeResult         = "result"            // what would be published
+	PurposeBase           = "base"              // the untouched base
+	PurposeBaseTests      = "base-tests"        // the result with the base's tests and runner configuration put back
+	PurposeNewTestsOnBase = "new-tests-on-base" // the base with the change's tests
+	PurposePlantedFault   = "planted-fault"     // the result with a fault that a check must notice
+)
+
+// Environment is one thing that the checks could read beside the tree: a root of the toolchain, a cache, a
+// dependency folder. Digest is over its identity as the trusted side knows it, which is not always its content.
+type Environment struct {
+	Name   string           `json:"name"` // "tool go", "cache npm", "deps web/node_modules"
+	Digest sallyport.Digest `json:"digest"`
+}
+
+// Log is one command's whole redacted output. Redactions is how often a known secret was replaced in it.
+type Log struct {
+	Name       string           `json:"name"` // "agent", "check-NAME-validate"
+	Digest     sallyport.Digest `json:"digest"`
+	Bytes      int64            `json:"bytes"`
+	Redactions int64            `json:"redactions"`
+}
+
+// Egress sums up what left the agent's sandbox through the gateway, the only way out. Bytes are of bodies.
+type Egress struct {
+	Requests  int64 `json:"requests"` // all, refused ones included
+	Refused   int64 `json:"refused"`
+	BytesUp   int64 `json:"bytes_up"`
+	BytesDown int64 `json:"bytes_down"`
+}
+
+// Spend is what the Attempt cost, as far as the gateway metered it.
+type Spend struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	MicroUSD     int64 `json:"micro_usd"` // millionths of a US dollar
+}
+
 // Claims is what the sandbox that ran the agent said, or what only it could know. Nothing here decided
 // anything, and Verify does not vouch for its truth.
 type Claims struct {
@@ -167,8 +259,9 @@ type Claims struct {
 }
 
 // FromReport takes over everything that a Report knows. What it does not know is left for the caller:
-// nonce, start tree, base tree and ref, tree digest, patch, policy, earlier Attempts, journal, provider,
-// host, times of signing and the claims beyond the agent's end.
+// nonce, start tree, base tree and ref, tree digest, patch, policy, what policy changed of a finding, earlier
+// Attempts, environment, logs, egress, spend, journal, provider, host, times of signing and the
+// claims beyond the agent's end.
 func FromReport(r sallyport.Report) Predicate {
 	p := Predicate{
 		WorkOrder:  WorkOrder{ID: r.WorkOrder, Name: r.Name},
@@ -191,6 +284,11 @@ func FromReport(r sallyport.Report) Predicate {
 	}
 	for _, c := range r.Checks {
 		p.Checks = append(p.Checks, checkOf(c))
+		for _, t := range c.Trees {
+			if v := (Validated{t.For, t.Tree}); !slices.Contains(p.Validated, v) {
+				p.Validated = append(p.Validated, v)
+			}
+		}
 	}
 	return p
 }
@@ -201,9 +299,21 @@ func checkOf(c sallyport.CheckResult) Check {
 	out := Check{Name: c.Name, Command: c.Run, Status: c.Status, StatusBy: c.StatusBy, Exit: c.Exit, Seconds: c.Seconds,
 		BaseStatus: c.BaseStatus, BaseTests: c.BaseTests, Message: c.Message}
 	for _, k := range c.Controls {
-		out.Controls = append(out.Controls, Control{Name: k.Name, Held: k.Held, Detail: k.Detail})
+		out.Controls = append(out.Controls, Control{Name: k.Name, Held: k.Held, Detail: k.Detail, Required: k.Required})
 	}
+	for _, r := range c.Runs {
+		out.Runs = append(out.Runs, Run(r))
+	}
+	out.Tests, out.BaseTally, out.Reused = tallyOf(c.Tests), tallyOf(c.BaseTally), c.Reused
 	return out
+}
+
+func tallyOf(t *sallyport.Tally) *Tally {
+	if t == nil {
+		return nil
+	}
+	out := Tally(*t)
+	return &out
 }
 
 // filled is p with every nil list made empty: the wire form has no null, so that "nothing" and "not said"

@@ -1,10 +1,7 @@
 package evidence
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -17,9 +14,9 @@ const StatementType = "https://in-toto.io/Statement/v1"
 
 // Statement is an in-toto Statement v1 about one Attempt.
 type Statement struct {
-	Type          string    `json:"_type"`
+	Type          string    `json:"_type" const:"https://in-toto.io/Statement/v1"`
 	Subject       []Subject `json:"subject"`
-	PredicateType string    `json:"predicateType"`
+	PredicateType string    `json:"predicateType" const:"https://sallyport.dev/attestation/attempt/v1"`
 	Predicate     Predicate `json:"predicate"`
 }
 
@@ -44,42 +41,51 @@ func New(p Predicate) Statement {
 }
 
 func subjects(p Predicate) []Subject {
+	return append(artefacts(p), Subject{Name: "manifest", Digest: DigestSet{SHA256: p.Manifest.Hex()}})
+}
+
+// artefacts are the change itself: its tree, and its commit if there is one.
+func artefacts(p Predicate) []Subject {
 	s := []Subject{{Name: "tree", Digest: DigestSet{GitTree: string(p.Result.Tree), SHA256: p.Result.TreeSHA256.Hex()}}}
 	if p.Result.Commit != "" {
 		s = append(s, Subject{Name: "commit", Digest: DigestSet{GitCommit: string(p.Result.Commit)}})
 	}
-	return append(s, Subject{Name: "manifest", Digest: DigestSet{SHA256: p.Manifest.Hex()}})
+	return s
 }
 
 // encode gives the one byte form of a statement.
 func (s Statement) encode() ([]byte, error) {
 	s.Predicate = s.Predicate.filled()
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return encodeJSON(s)
 }
 
 // Check reports CodeInvalid unless s is complete and does not contradict itself. Seal and Verify both ask:
 // a signature does not make an incomplete or contradictory statement true.
 func (s Statement) Check() error {
-	if s.Type != StatementType {
-		return invalid("_type", "expected %q, found %.80q", StatementType, s.Type)
-	}
-	if s.PredicateType != PredicateType {
-		return invalid("predicateType", "expected %q, found %.120q", PredicateType, s.PredicateType)
+	if err := checkTypes(s.Type, s.PredicateType, PredicateType); err != nil {
+		return err
 	}
 	p := s.Predicate
-	for _, check := range []func(Predicate) error{checkIdentity, checkObjects, checkTimes, checkConclusion, checkSigner} {
+	for _, check := range []func(Predicate) error{checkIdentity, checkObjects, checkTimes, checkChecks, checkRecords, checkConclusion, checkSigner} {
 		if err := check(p); err != nil {
 			return err
 		}
 	}
-	if !slices.Equal(s.Subject, subjects(p)) {
-		return invalid("subject", "expected exactly the tree, the commit if there is one, and the manifest that the predicate names")
+	return checkSubjects(s.Subject, subjects(p))
+}
+
+// checkSubjects says which subject is not the one that the predicate names. Order counts.
+func checkSubjects(have, want []Subject) error {
+	for i, w := range want {
+		switch {
+		case i >= len(have) || have[i].Name != w.Name:
+			return invalid("subject", "expected %q as subject %d, as the predicate names it", w.Name, i+1)
+		case have[i] != w:
+			return invalid("subject "+w.Name, "has another digest than the predicate names")
+		}
+	}
+	if len(have) > len(want) {
+		return invalid("subject", "expected no more than the %d subjects that the predicate names, found %.40q", len(want), have[len(want)].Name)
 	}
 	return nil
 }
@@ -183,21 +189,14 @@ func checkConclusion(p Predicate) error {
 	if p.Provider == "" {
 		return invalid("provider", "expected the provider's name")
 	}
-	for _, c := range p.Checks {
-		if math.IsNaN(c.Seconds) || math.IsInf(c.Seconds, 0) || c.Seconds < 0 {
-			return invalid("checks."+c.Name+".seconds", "expected a finite number of seconds")
-		}
-	}
 	switch d.Decision {
 	case sallyport.DecisionRejected:
 		return nil
 	case sallyport.DecisionAccepted:
-		for _, c := range p.Checks {
-			if !passed(c.Status) || c.BaseTests != "" && !passed(c.BaseTests) {
-				return invalid("checks", "check %.80q did not pass, yet the decision is %q", c.Name, d.Decision)
-			}
+		if err := checkPassing(p); err != nil {
+			return err
 		}
-		fallthrough
+		return checkNothingBlocks(p)
 	case sallyport.DecisionAwaitingApproval:
 		return checkNothingBlocks(p)
 	}
@@ -215,11 +214,7 @@ func checkNothingBlocks(p Predicate) error {
 			return invalid("layers", "required layer %.40q is %.20q, yet the decision is %q", l.Layer, l.Status, p.Decision.Decision)
 		}
 	}
-	return nil
-}
-
-func passed(s sallyport.CheckStatus) bool {
-	return s == sallyport.CheckPassed || s == sallyport.CheckNotRun
+	return checkRequired(p)
 }
 
 func checkSigner(p Predicate) error {
@@ -234,29 +229,9 @@ func checkSigner(p Predicate) error {
 
 // decodeStatement reads a payload whose signature has already been checked.
 func decodeStatement(payload []byte) (Statement, error) {
-	var s Statement
-	if err := checkJSON(payload); err != nil {
+	s, err := decodeExactly[Statement](payload, PredicateType)
+	if err != nil {
 		return s, err
-	}
-	// The types come first, so that a foreign statement is named as such and not by its first odd member.
-	var head struct {
-		Type          string `json:"_type"`
-		PredicateType string `json:"predicateType"`
-	}
-	if err := json.Unmarshal(payload, &head); err != nil {
-		return s, invalid("payload", "expected an in-toto statement: %v", err)
-	}
-	if head.Type != StatementType || head.PredicateType != PredicateType {
-		return s, Statement{Type: head.Type, PredicateType: head.PredicateType}.Check()
-	}
-	d := json.NewDecoder(bytes.NewReader(payload))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		return s, invalid("payload", "expected a statement of this version: %v", err)
-	}
-	again, err := s.encode()
-	if err != nil || !bytes.Equal(again, payload) {
-		return s, invalid("payload", "expected the one byte form of a statement: compact JSON, members in order, exact names, no null")
 	}
 	return s, s.Check()
 }

@@ -113,3 +113,58 @@ func members(b []byte, where string, want ...string) (map[string]json.RawMessage
 	}
 	return m, nil
 }
+
+// encodeJSON gives the one byte form of a document.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// encoder is a document that knows its own byte form.
+type encoder interface{ encode() ([]byte, error) }
+
+// decodeExactly reads an in-toto statement with the given predicate in its one byte form: what it decoded,
+// encoded again, must be the same bytes. Unknown, reordered and differently written members and numbers all
+// fail that comparison.
+func decodeExactly[T encoder](payload []byte, predicateType string) (T, error) {
+	var s T
+	if err := checkJSON(payload); err != nil {
+		return s, err
+	}
+	// The types come first, so that a foreign statement is named as such and not by its first odd member.
+	var head struct {
+		Type          string `json:"_type"`
+		PredicateType string `json:"predicateType"`
+	}
+	if err := json.Unmarshal(payload, &head); err != nil {
+		return s, invalid("payload", "expected an in-toto statement: %v", err)
+	}
+	if err := checkTypes(head.Type, head.PredicateType, predicateType); err != nil {
+		return s, err
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return s, invalid("payload", "expected a statement of this version: %v", err)
+	}
+	again, err := s.encode()
+	if err != nil || !bytes.Equal(again, payload) {
+		return s, invalid("payload", "expected the one byte form of a statement: compact JSON, members in order, exact names, no null")
+	}
+	return s, nil
+}
+
+func checkTypes(statement, predicate, want string) error {
+	if statement != StatementType {
+		return invalid("_type", "expected %q, found %.80q", StatementType, statement)
+	}
+	if predicate != want {
+		return invalid("predicateType", "expected %q, found %.120q", want, predicate)
+	}
+	return nil
+}

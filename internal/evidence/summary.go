@@ -43,15 +43,80 @@ func observed(p Predicate) []string {
 	out := []string{fmt.Sprintf("Observed by the signer: decision %s (%s: %q).", p.Decision.Decision, p.Decision.Code, p.Decision.Message)}
 	for _, c := range p.Checks {
 		out = append(out, checkSentence(c))
+		for _, k := range c.Controls {
+			out = append(out, controlSentence(c, k))
+		}
 	}
 	if len(p.Checks) == 0 {
 		out = append(out, "Observed by the signer: no check ran.")
 	}
-	out = append(out, findingsSentence(p.Findings), layersSentence(p.Layers))
+	out = append(out, findingsSentence(p.Findings))
+	for _, f := range p.Findings {
+		if f.Default != "" {
+			out = append(out, fmt.Sprintf("Observed by the signer: policy made finding %s of %q %s, by itself it is %s.", f.Rule, f.Path, f.Severity, f.Default))
+		}
+	}
+	out = append(out, layersSentence(p.Layers))
 	if n := len(p.Attempts); n > 0 {
 		out = append(out, fmt.Sprintf("Observed by the signer: %d earlier attempt(s) of this work order: %s.", n, earlier(p.Attempts)))
 	}
-	return append(out, fmt.Sprintf("Observed by the signer: policy from %s; the journal stood at record %d.", policyWord(p.Policy), p.Journal.Seq))
+	out = append(out, fmt.Sprintf("Observed by the signer: policy from %s; the journal stood at record %d.", policyWord(p.Policy), p.Journal.Seq))
+	return append(out, records(p)...)
+}
+
+// records is what was recorded around the checks; what was not is said by notRecorded.
+func records(p Predicate) []string {
+	var out []string
+	if len(p.Validated) > 0 {
+		var trees []string
+		for _, v := range p.Validated {
+			trees = append(trees, fmt.Sprintf("%s %s", v.Purpose, v.Tree.Short()))
+		}
+		out = append(out, "Observed by the signer: trees that commands ran on: "+strings.Join(trees, ", ")+".")
+	}
+	if n := len(p.Environment); n > 0 {
+		out = append(out, fmt.Sprintf("Observed by the signer: %d digest(s) of what checks could read beside the tree, over what the signer knew of it.", n))
+	}
+	if len(p.Logs) > 0 {
+		var redactions int64
+		for _, l := range p.Logs {
+			redactions += l.Redactions
+		}
+		out = append(out, fmt.Sprintf("Observed by the signer: digests of %d log(s) as they were kept, with known secrets replaced %d time(s).", len(p.Logs), redactions))
+	}
+	switch e := p.Egress; {
+	case e != nil && *e == Egress{}:
+		out = append(out, "Observed by the signer: nothing left the agent's sandbox.")
+	case e != nil:
+		out = append(out, fmt.Sprintf("Observed by the signer: %d request(s) left the agent's sandbox through the gateway, %d refused; %d bytes up, %d down.", e.Requests, e.Refused, e.BytesUp, e.BytesDown))
+	}
+	switch s := p.Spend; {
+	case s != nil && *s == Spend{}:
+		out = append(out, "Observed by the signer: nothing was spent.")
+	case s != nil:
+		out = append(out, fmt.Sprintf("Observed by the signer: spent %d input and %d output tokens, %.2f USD.", s.InputTokens, s.OutputTokens, float64(s.MicroUSD)/1e6))
+	}
+	return out
+}
+
+func notRecorded(p Predicate) []string {
+	var out []string
+	for _, f := range []struct {
+		what    string
+		missing bool
+	}{
+		{"the digest of the patch", p.Result.Patch == ""},
+		{"which trees commands ran on", len(p.Validated) == 0},
+		{"what checks could read beside the tree", len(p.Environment) == 0},
+		{"what the logs hold", len(p.Logs) == 0},
+		{"what left the agent's sandbox", p.Egress == nil},
+		{"what was spent", p.Spend == nil},
+	} {
+		if f.missing {
+			out = append(out, "Not recorded: "+f.what+".")
+		}
+	}
+	return out
 }
 
 func checkSentence(c Check) string {
@@ -66,16 +131,39 @@ func checkSentence(c Check) string {
 	if c.BaseTests != "" {
 		s += fmt.Sprintf("; with the base's own tests it %s", c.BaseTests)
 	}
-	held := 0
-	for _, k := range c.Controls {
-		if k.Held {
-			held++
+	if len(c.Runs) > 1 {
+		var runs []string
+		for _, r := range c.Runs {
+			runs = append(runs, string(r.Status))
 		}
+		s += fmt.Sprintf("; %d runs: %s", len(runs), strings.Join(runs, ", "))
 	}
-	if held == 0 {
-		return s + "; nothing showed that it can fail."
+	if c.Reused != "" {
+		s += fmt.Sprintf("; the result is that of attempt %s on the same tree and environment", c.Reused)
 	}
-	return s + fmt.Sprintf("; %d of %d controls showed that it can fail.", held, len(c.Controls))
+	s += tallyWords("by its own count", c.Tests) + tallyWords("on the base", c.BaseTally)
+	if !c.CanFail() {
+		s += "; nothing showed that it can fail"
+	}
+	return s + "."
+}
+
+func tallyWords(what string, t *Tally) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s %d tests ran, %d failed, %d skipped", what, t.Tests, t.Failed, t.Skipped)
+}
+
+func controlSentence(c Check, k Control) string {
+	held, asked := "held", ""
+	if !k.Held {
+		held = "was not held"
+	}
+	if k.Required {
+		asked = ", which policy asks for,"
+	}
+	return fmt.Sprintf("Observed by the signer: control %s of check %q%s %s (%q).", k.Name, c.Name, asked, held, k.Detail)
 }
 
 func findingsSentence(f []Finding) string {
@@ -143,6 +231,7 @@ func notChecked(v Verified) []string {
 	if !slices.ContainsFunc(p.Checks, func(c Check) bool { return c.Status != sallyport.CheckNotRun }) && len(p.Checks) > 0 {
 		out = append(out, "Not checked: none of the checks applied to this change.")
 	}
+	out = append(out, notRecorded(p)...)
 	out = append(out,
 		"Not proved: an exit status says that a command ended in a fresh sandbox, not that its tests test anything.",
 		fmt.Sprintf("Not proved: independence. %s; separation between the trusted parts: %s.", upperFirst(p.By.Independence), p.Separation))
