@@ -14,7 +14,6 @@ import (
 // as a manual.
 func TestScripts(t *testing.T) {
 	programs := testkit.Programs(t)
-	t.Cleanup(testkit.Cleanup)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

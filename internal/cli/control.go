@@ -15,6 +15,7 @@ type Control interface {
 	Close() error
 	Journal() journal.Journal
 	Attempt(ctx context.Context, prefix string) (journal.Attempt, error)
+	Manifest(at journal.Attempt) (sallyport.Manifest, error)
 
 	Submit(ctx context.Context, r Request) (sallyport.AttemptID, error)
 	StartDriver(ctx context.Context, id sallyport.AttemptID) error

@@ -84,12 +84,12 @@ func (a *app) execute(ctx context.Context) (code int) {
 	return ExitCodeOf(err)
 }
 
-// reportVerb marks the verbs whose --json promises one Report, whatever happens.
-const reportVerb = "report"
+// jsonReport marks the verbs whose --json promises one Report, whatever happens.
+const jsonReport = "report"
 
 // reportDue also looks at the bare arguments: the flags may be what could not be read.
 func (a *app) reportDue(verb *cobra.Command) bool {
-	if _, ok := verb.Annotations[reportVerb]; !ok {
+	if _, ok := verb.Annotations[jsonReport]; !ok {
 		return false
 	}
 	args := a.Args
@@ -108,14 +108,20 @@ func (a *app) open(ctx context.Context) (Control, error) {
 	return a.Open(ctx)
 }
 
-// getenv reads the user's environment; the last of two equal names counts, as for a process.
+// getenv reads the user's environment.
 func (a *app) getenv(name string) string {
+	v, _ := a.lookupEnv(name)
+	return v
+}
+
+// lookupEnv tells empty from not set; the last of two equal names counts, as for a process.
+func (a *app) lookupEnv(name string) (string, bool) {
 	for _, kv := range slices.Backward(a.Environ) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+			return v, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 func (a *app) version() string {

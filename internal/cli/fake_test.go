@@ -47,6 +47,10 @@ type fake struct {
 	lines     []string
 	linesErr  error
 	diff      DiffOptions
+	diffID    string
+	diffs     int   // how often it was asked for
+	diffErr   error // after the output
+	manifest  func() (sallyport.Manifest, error)
 	exportDir string
 	drive     func(context.Context, sallyport.AttemptID) error
 }
@@ -139,10 +143,24 @@ func (f *fake) Logs(_ context.Context, _ string, follow bool, w io.Writer) error
 	return err
 }
 
-func (f *fake) Diff(_ context.Context, _ string, o DiffOptions, w io.Writer) error {
-	f.diff = o
-	_, err := io.WriteString(w, f.output)
-	return err
+func (f *fake) Manifest(journal.Attempt) (sallyport.Manifest, error) {
+	if f.manifest == nil {
+		return sallyport.Manifest{}, nil
+	}
+	return f.manifest()
+}
+
+func (f *fake) Diff(_ context.Context, id string, o DiffOptions, w io.Writer) error {
+	f.diff, f.diffID = o, id
+	f.diffs++
+	for rest := f.output; rest != ""; { // as a pipe delivers it
+		n := min(len(rest), 32<<10)
+		if _, err := io.WriteString(w, rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return f.diffErr
 }
 
 func (f *fake) Export(_ context.Context, _, dir string) error { f.exportDir = dir; return nil }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/review"
 	"sallyport.dev/sallyport/internal/screen"
 )
 
@@ -35,45 +36,6 @@ func (a *app) logsVerb() *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the agent has ended")
-	return c
-}
-
-func (a *app) diffVerb() *cobra.Command {
-	var o DiffOptions
-	var raw bool
-	c := &cobra.Command{
-		Use:   "diff [A] [-- PATH...]",
-		Short: "Show what an attempt changed",
-		Long: `Show the change of an attempt against its base, control characters made visible. --raw writes the exact
-bytes, as git apply wants them, and only to a file or pipe: they are the agent's.`,
-		Example: "  sallyport diff --stat\n  sallyport diff 01m9k3v0 -- billing/\n  sallyport diff --raw > change.patch",
-		RunE: func(c *cobra.Command, args []string) error {
-			if dash := c.ArgsLenAtDash(); dash >= 0 {
-				args, o.Paths = args[:dash], args[dash:]
-			}
-			switch {
-			case len(args) > 1:
-				return invalid("diff", args[1], "expected at most one attempt", "paths go behind --: sallyport diff A -- PATH")
-			case o.Stat && o.NameOnly:
-				return invalid("diff", "--stat, --name-only", "expected one of them", "")
-			case raw && !a.Raw:
-				return invalid("diff", "--raw", "expected stdout to be a file or a pipe: these bytes may command your terminal", "sallyport diff --raw > change.patch")
-			}
-			return a.with(func(ctx context.Context, c Control, args []string) error {
-				id, err := a.id(ctx, c, args)
-				if err != nil {
-					return err
-				}
-				if raw {
-					return c.Diff(ctx, id, o, a.Stdout)
-				}
-				return a.neutral(func(w io.Writer) error { return c.Diff(ctx, id, o, w) })
-			})(c, args)
-		},
-	}
-	c.Flags().BoolVar(&o.Stat, "stat", false, "lines added and removed per file")
-	c.Flags().BoolVar(&o.NameOnly, "name-only", false, "paths only")
-	c.Flags().BoolVar(&raw, "raw", false, "the exact bytes")
 	return c
 }
 
@@ -163,9 +125,7 @@ func (a *app) showChecks(results []sallyport.CheckResult) {
 	if len(results) == 0 {
 		a.say("no check is defined: nothing says that the change works")
 	}
-	for _, line := range checkLines(results) {
-		a.say("%s", line)
-	}
+	_ = review.TextChecks(a.Stdout, results, a.Colour)
 	for _, r := range results {
 		if r.Status != sallyport.CheckPassed && r.Tail != "" {
 			a.say("--- %s", r.Name)

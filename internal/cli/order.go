@@ -23,7 +23,7 @@ type orderFlags struct {
 	attempts, time, memory, pids, disk string
 	output, cpus, history              string
 	publish, approve                   string
-	allow, deny, require               []string
+	allow, deny, require, copies       []string
 	dirty, stdin, tty                  bool
 }
 
@@ -38,6 +38,7 @@ func (f *orderFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.attempts, "attempts", "", "try again up to `N` times in all, told why the last try was rejected")
 	s.StringArrayVar(&f.allow, "allow", nil, "a `GLOB` that the change may touch; repeat for more; --allow= allows nothing")
 	s.StringArrayVar(&f.deny, "deny", nil, "a `GLOB` that the change must not touch; repeat for more")
+	s.StringArrayVar(&f.copies, "copy", nil, "a `FILE` of your work tree that the agent is given, never part of the change; repeat for more")
 	s.StringVar(&f.time, "time", "", "limit of runtime, a `DURATION` such as 45m")
 	s.StringVar(&f.memory, "memory", "", "limit of memory, a `SIZE` such as 8GiB")
 	s.StringVar(&f.pids, "pids", "", "limit of processes, a `NUMBER`")
@@ -74,6 +75,9 @@ func (f *orderFlags) order(s *pflag.FlagSet, command []string) (sallyport.WorkOr
 		Limits: limits, Attempts: counts.Attempts, History: counts.History, Terminal: f.tty, IncludeDirty: f.dirty}
 	if s.Changed("require") {
 		wo.Require = append([]string{}, f.require...)
+	}
+	if s.Changed("copy") {
+		wo.Copies = append([]string{}, f.copies...)
 	}
 	if s.Changed("publish") || s.Changed("approve") {
 		wo.Publish = &sallyport.Publish{To: f.publish, Approve: f.approve}

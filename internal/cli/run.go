@@ -21,7 +21,7 @@ func (f *startFlags) register(c *cobra.Command) {
 	s.BoolVarP(&f.detach, "detach", "d", false, "do not follow: print the attempt's id and return")
 	s.BoolVar(&f.json, "json", false, "print exactly one JSON document on stdout; everything else goes to stderr")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show only the result")
-	c.Annotations = map[string]string{reportVerb: ""}
+	c.Annotations = map[string]string{jsonReport: ""}
 }
 
 func (a *app) runVerb() *cobra.Command {
@@ -38,7 +38,8 @@ Ctrl-C cancels and keeps what was collected; a second Ctrl-C does not wait. With
 terminal is lost, the attempt goes on by itself.
 
 Exit codes: 0 accepted (and published where asked), 10 awaiting approval, 20 rejected, 30 failed,
-40 refused to start, 130/143 cancelled, 2 invalid request, 1 internal error.`,
+40 refused to start, 130/143 cancelled, 2 invalid request (also: the agent's program is not there, or lies
+where a sandbox sees nothing; the message says where, and the tools: line that shows it), 1 internal error.`,
 		Example: `  sallyport run -m "fix #12; add a test" --agent claude-code
   sallyport run -m "update the docs" --allow 'docs/**' -- ./my-agent --fast
   sallyport run -f workorder.yaml --attempts 3 --json

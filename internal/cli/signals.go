@@ -16,6 +16,7 @@ type signals struct {
 	mu      sync.Mutex
 	handler func(os.Signal) // nil: the default
 	count   int
+	lent    bool // the terminal's interrupts are another program's
 }
 
 func newSignals(cancel context.CancelCauseFunc) *signals {
@@ -40,11 +41,15 @@ func (s *signals) listen(c <-chan os.Signal) (stop func()) {
 
 func (s *signals) deliver(sig os.Signal) {
 	s.mu.Lock()
-	if sig != syscall.SIGHUP {
+	lent := s.lent && sig == syscall.SIGINT
+	if sig != syscall.SIGHUP && !lent {
 		s.count++
 	}
 	handler, count := s.handler, s.count
 	s.mu.Unlock()
+	if lent {
+		return
+	}
 	switch {
 	case count > 1:
 		s.exit(signalCode(sig))
@@ -73,4 +78,15 @@ func (s *signals) take(f func(os.Signal)) (release func()) {
 		defer s.mu.Unlock()
 		s.handler = nil
 	}
+}
+
+// lend leaves Ctrl-C to a program that has the terminal, until release.
+func (s *signals) lend() (release func()) {
+	set := func(lent bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lent = lent
+	}
+	set(true)
+	return func() { set(false) }
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +65,7 @@ func TestTypos(t *testing.T) {
 		{"rnu", "did you mean `sallyport run`?"}, {"aprove 01", "did you mean `sallyport approve`?"}, {"dif --stat", "did you mean `sallyport diff`?"},
 		{"frobnicate", "sallyport help"}, {"show --jsn", "did you mean --json?"}, {"run --atempts 3", "did you mean --attempts?"},
 		{"approve", "sallyport approve 01m9k3v0"}, {"reject 01m9", `sallyport reject 01m9 --why "REASON"`}, {"ps x", "usage: sallyport ps"},
-		{"export 01m9", "sallyport export"}, {"diff a b", "paths go behind --"}, {"--bogus", "sallyport help"},
+		{"export 01m9", "sallyport export"}, {"diff a b c", "paths go behind --"}, {"--bogus", "sallyport help"},
 	} {
 		w := newWorld(t).stateless()
 		w.want(ExitInvalid, strings.Fields(c.args)...)
@@ -150,60 +149,6 @@ func TestPs(t *testing.T) {
 	w.want(ExitOK, "ps", "--json")
 	if got := strings.Join(strings.Fields(w.out.String()), ""); got != `{"attempts":[]}` {
 		t.Errorf("empty: %s", got)
-	}
-}
-
-func TestShowDetails(t *testing.T) {
-	w := newWorld(t)
-	a := accepted()
-	a.Report.Layers = []sallyport.LayerReport{{Layer: sallyport.LayerMemory, Status: sallyport.LayerNotHeld, Grade: sallyport.GradeObservation, Proof: "no cgroup\x1b[2J", Fix: "delegate one"}}
-	a.Report.Findings = []sallyport.Finding{{Rule: "hazard.ci", Severity: sallyport.SeverityWarn, Path: "x\n.yml", Message: "changes CI", Todo: "look at it"}}
-	a.Report.NotChecked = []string{"the tests' worth"}
-	a.Report.Agent = sallyport.AgentResult{Ended: "exit", Exit: 0, Output: 12345}
-	w.control.attempts = []journal.Attempt{a}
-	w.want(ExitOK, "show", "01m9")
-	golden(t, "show", w.out.String())
-	visibleOnly(t, "show", w.out.String())
-}
-
-func TestLogsAndDiffAreNeutralised(t *testing.T) {
-	for _, verb := range []string{"logs", "diff"} {
-		w := newWorld(t)
-		w.control.attempts = []journal.Attempt{at(sallyport.AttemptRejected)}
-		w.control.output = "a\n" + hostile + "\nb\n"
-		w.want(ExitOK, verb, "01m9")
-		if got := w.out.String(); got != "a\nok<CR>FAKE<U+202E> \nb\n" {
-			t.Errorf("%s: %q", verb, got)
-		}
-	}
-}
-
-func TestDiffOptions(t *testing.T) {
-	for _, c := range []struct {
-		args string
-		want DiffOptions
-	}{
-		{"diff 01m9", DiffOptions{}},
-		{"diff 01m9 --stat", DiffOptions{Stat: true}},
-		{"diff 01m9 --name-only -- a b/c", DiffOptions{NameOnly: true, Paths: []string{"a", "b/c"}}},
-	} {
-		w := newWorld(t)
-		w.control.attempts = []journal.Attempt{at(sallyport.AttemptRejected)}
-		w.want(ExitOK, strings.Fields(c.args)...)
-		if !reflect.DeepEqual(w.control.diff, c.want) {
-			t.Errorf("%s: %+v", c.args, w.control.diff)
-		}
-	}
-	newWorld(t).stateless().want(ExitInvalid, "diff", "--stat", "--name-only")
-	newWorld(t).stateless().want(ExitInvalid, "diff", "--raw") // stdout is a terminal
-
-	w := newWorld(t)
-	w.env.Raw = true
-	w.control.attempts = []journal.Attempt{at(sallyport.AttemptRejected)}
-	w.control.output = hostile
-	w.want(ExitOK, "diff", "--raw", "01m9")
-	if w.out.String() != hostile {
-		t.Errorf("raw: %q", w.out)
 	}
 }
 
@@ -487,7 +432,23 @@ func signed(t *testing.T, dir string) (file, key string, p evidence.Predicate) {
 	p.Started, p.Ended, p.Signed = r.Created, r.Ended, evidence.Time(time.Now())
 	p.By.Version, p.By.Independence = "0.1.0", evidence.IndependenceEmbedded
 	p.Claims.Command = []string{"agent"}
+	p.Checks = []evidence.Check{
+		{Name: "test", Command: "make test", Status: sallyport.CheckPassed, StatusBy: "keeper", Controls: []evidence.Control{{Name: "planted-fault", Held: true, Required: true, Detail: "3 of 3 noticed"}}},
+		{Name: "lint", Command: "make lint", Status: sallyport.CheckPassed, StatusBy: "keeper"}}
+	p.NotChecked = []string{"the meaning of the change"}
 	data, _, err := evidence.Seal(context.Background(), s, evidence.New(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := evidence.Verify(data, ring.Keys(), evidence.Expect{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vsa, err := evidence.Summarise(v, sallyport.DecisionAccepted, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, _, err := evidence.SealVSA(t.Context(), s, vsa)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -496,12 +457,34 @@ func signed(t *testing.T, dir string) (file, key string, p evidence.Predicate) {
 		t.Fatal(err)
 	}
 	file, key = filepath.Join(dir, "evidence.json"), filepath.Join(dir, "key.pem")
-	for path, b := range map[string][]byte{file: data, key: pem} {
+	for path, b := range map[string][]byte{file: data, key: pem, filepath.Join(dir, "summary.json"): summary} {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return file, key, p
+}
+
+// checkpoint makes a signed note of the same journal, by the key of signed(t, dir).
+func checkpoint(t *testing.T, dir string, seq int64) string {
+	t.Helper()
+	ring, err := evidence.OpenKeyring(filepath.Join(dir, "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ring.Signer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := evidence.SignCheckpoint(t.Context(), s, "sallyport.dev/journal/fac_00000000000000000000000000", seq, sallyport.Sum([]byte("later")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "checkpoint")
+	if err := os.WriteFile(path, []byte(note), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestVerify(t *testing.T) {
@@ -524,6 +507,20 @@ func TestVerify(t *testing.T) {
 		{"about this commit", []string{file, "--key", key, "--commit", commit}, "", 0, "matches what you hold in: commit"},
 		{"about another commit", []string{file, "--key", key, "--commit", strings.Repeat("e", 40)}, "", 20, ""},
 		{"about another tree", []string{file, "--key", key, "--tree", strings.Repeat("e", 40)}, "", 20, ""},
+		{"several that do not match", []string{file, "--key", key, "--commit", strings.Repeat("e", 40), "--tree", strings.Repeat("f", 40), "--base", string(p.Base.Commit)}, "", 20, "verify evidence: tree, commit: tree: expected"},
+		{"and what does", []string{file, "--key", key, "--commit", strings.Repeat("e", 40), "--base", string(p.Base.Commit)}, "", 20, "what does match: base"},
+		{"the tree's SHA-256", []string{file, "--key", key, "--tree-sha256", string(p.Result.TreeSHA256)}, "", 0, "matches what you hold in: tree sha256"},
+		{"another SHA-256", []string{file, "--key", key, "--tree-sha256", string(sallyport.Sum(nil))}, "", 20, "tree sha256"},
+		{"no SHA-256", []string{file, "--key", key, "--tree-sha256", "sha256:12"}, "", 2, "--tree-sha256"},
+		{"a control", []string{file, "--key", key}, "", 0, `control planted-fault of check "test", which policy asks for, held ("3 of 3 noticed").`},
+		{"no control", []string{file, "--key", key}, "", 0, `check "lint" ("make lint") passed with exit status 0 in 0.0 s; nothing showed that it can fail.`},
+		{"what was not checked", []string{file, "--key", key}, "", 0, "Not checked: the meaning of the change."},
+		{"not stale", []string{file, "--key", key, "--since", file}, "", 0, "matches what you hold in: journal"},
+		{"stale", []string{file, "--key", key, "--since", checkpoint(t, dir, 8)}, "", 20, "stale: the evidence is from record 7"},
+		{"since a stranger's word", []string{file, "--key", key, "--since", checkpoint(t, other, 1)}, "", 20, "no valid signature"},
+		{"with its summary", []string{file, "--key", key, "--summary", filepath.Join(dir, "summary.json")}, "", 0, "Proved: the SLSA summary says PASSED of the same tree, tree sha256, commit, manifest, evidence, work order."},
+		{"with another's summary", []string{file, "--key", key, "--key", otherKey, "--summary", filepath.Join(other, "summary.json")}, "", 20, "evidence: expected"},
+		{"with a summary that is none", []string{file, "--key", key, "--summary", file}, "", 20, "predicateType"},
 		{"abbreviated", []string{file, "--key", key, "--commit", commit[:12]}, "", 2, ""},
 		{"a ref", []string{file, "--key", key, "--commit", "main"}, "", 2, ""},
 		{"no key", []string{file}, "", 2, "sallyport keys > key.pem"},

@@ -14,33 +14,40 @@ const maxKeyBytes = 1 << 20
 
 func (a *app) verifyVerb() *cobra.Command {
 	var keys []string
-	var commit, tree, base, attempt string
+	var commit, tree, sum, base, attempt, since, summary string
 	c := &cobra.Command{
 		Use:   "verify FILE --key PUB",
 		Short: "Verify signed evidence, offline",
 		Long: `Verify evidence against keys that you give, with --key or in the file named by SALLYPORT_KEY, and say in
 sentences what it proves, what is a mere claim and what was not checked. It needs no state, network or
-repository. With --commit and the like the evidence must be about exactly that. Exit codes: 0 verified,
-20 not, 2 something is missing.
+repository. With --commit and the like the evidence must be about exactly that; what does not match is named.
+With --summary the SLSA summary beside the evidence must say PASSED of the very same. Exit codes: 0 verified, 20
+not, 2 something is missing.
 
 In embedded mode the submitter holds the key: evidence binds the agent, not the submitter.`,
 		Example: "  sallyport keys > key.pem\n  sallyport verify evidence.json --key key.pem --commit $(git rev-parse sallyport/fix-12)",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			want := evidence.Expect{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), Base: sallyport.ObjectID(base), Attempt: sallyport.AttemptID(attempt)}
-			return a.verify(args[0], keys, want)
+			want := evidence.Expect{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), TreeSHA256: sallyport.Digest(sum), Base: sallyport.ObjectID(base), Attempt: sallyport.AttemptID(attempt)}
+			return a.verify(verifyFiles{args[0], since, summary}, keys, want)
 		},
 	}
 	s := c.Flags()
 	s.StringArrayVar(&keys, "key", nil, "a `FILE` of public keys, as `sallyport keys` prints; repeat for more")
 	s.StringVar(&commit, "commit", "", "the evidence must be about this commit `ID`")
 	s.StringVar(&tree, "tree", "", "the evidence must be about this tree `ID`")
+	s.StringVar(&sum, "tree-sha256", "", "the evidence must be about the tree with this `DIGEST` (sha256:…)")
 	s.StringVar(&base, "base", "", "the evidence must start from this commit `ID`")
 	s.StringVar(&attempt, "attempt", "", "the evidence must be about this attempt `ID`")
+	s.StringVar(&since, "since", "", "a `FILE` with earlier evidence or a signed checkpoint of the same journal: what is older is stale")
+	s.StringVar(&summary, "summary", "", "the `FILE` of the SLSA summary (VSA) beside the evidence")
 	return c
 }
 
-func (a *app) verify(file string, keys []string, want evidence.Expect) error {
+// verifyFiles are the documents of one verification; "" was not given.
+type verifyFiles struct{ evidence, since, summary string }
+
+func (a *app) verify(files verifyFiles, keys []string, want evidence.Expect) error {
 	if err := checkExpect(want); err != nil {
 		return err
 	}
@@ -48,18 +55,57 @@ func (a *app) verify(file string, keys []string, want evidence.Expect) error {
 	if err != nil {
 		return err
 	}
-	data, err := a.readFile(file, evidence.MaxEnvelopeBytes)
+	data, err := a.readFile(files.evidence, evidence.MaxEnvelopeBytes)
 	if err != nil {
+		return err
+	}
+	if want.Since, err = a.since(files.since, trusted); err != nil {
 		return err
 	}
 	v, err := evidence.Verify(data, trusted, want)
 	if err != nil {
 		return &exitError{code: ExitRejected, err: err}
 	}
-	for _, s := range evidence.Summary(v) {
+	said, err := a.summary(files.summary, trusted, v)
+	if err != nil {
+		return err
+	}
+	for _, s := range append(evidence.Summary(v), said...) {
 		a.say("%s", s)
 	}
 	return nil
+}
+
+// since is the point of the journal that a file speaks of; zero without one.
+func (a *app) since(file string, trusted []evidence.PublicKey) (evidence.Head, error) {
+	if file == "" {
+		return evidence.Head{}, nil
+	}
+	data, err := a.readFile(file, evidence.MaxEnvelopeBytes)
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	head, err := evidence.HeadOf(data, trusted)
+	if err != nil {
+		return head, &exitError{code: ExitRejected, err: err}
+	}
+	return head, nil
+}
+
+// summary holds the SLSA summary to the very evidence that was verified.
+func (a *app) summary(file string, trusted []evidence.PublicKey, v evidence.Verified) ([]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := a.readFile(file, evidence.MaxEnvelopeBytes)
+	if err != nil {
+		return nil, err
+	}
+	_, compared, err := evidence.VerifyVSA(data, trusted, evidence.SummaryOf(v))
+	if err != nil {
+		return nil, &exitError{code: ExitRejected, err: err}
+	}
+	return []string{"Proved: the SLSA summary says PASSED of the same " + strings.Join(compared, ", ") + "."}, nil
 }
 
 // checkExpect refuses what could match by being misread: an abbreviation, a ref name.
@@ -71,6 +117,9 @@ func checkExpect(want evidence.Expect) error {
 		if f.id != "" && f.id.Check() != nil {
 			return invalid("verify", f.flag, "expected a full object id of 40 or 64 lower-case hexadecimal characters", "git rev-parse REVISION gives it")
 		}
+	}
+	if want.TreeSHA256 != "" && want.TreeSHA256.Check() != nil {
+		return invalid("verify", "--tree-sha256", "expected sha256: and 64 lower-case hexadecimal characters", "")
 	}
 	if want.Attempt == "" {
 		return nil

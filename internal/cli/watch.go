@@ -46,7 +46,7 @@ func (a *app) waitVerb() *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&show.json, "json", false, "print exactly one JSON document on stdout")
-	c.Annotations = map[string]string{reportVerb: ""}
+	c.Annotations = map[string]string{jsonReport: ""}
 	return c
 }
 
