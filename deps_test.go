@@ -22,14 +22,17 @@ var arrows = map[string]string{
 	"internal/lifecycle":      "",
 	"internal/evidence":       "",
 	"internal/screen":         "",
+	"internal/review":         "internal/screen",
 	"internal/toolchain":      "",
 	"internal/agent":          "",
 	"internal/gateway":        "",
-	"internal/manifest":       "",
+	"internal/manifest":       "internal/checks",
 	"internal/contain":        "",
 	"internal/contain/cgroup": "",
 	"internal/collect":        "",
-	"internal/inspect":        "",
+	"internal/checks":         "",
+	"internal/secret":         "",
+	"internal/inspect":        "internal/checks internal/secret",
 	"internal/reconcile":      "internal/lifecycle internal/provider",
 	"internal/journal":        "internal/lifecycle",
 	"internal/journal/sqlite": "internal/journal internal/lifecycle",
@@ -41,8 +44,8 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/agent internal/change internal/collect internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/toolchain",
-	"internal/cli":     "internal/control internal/agent internal/evidence internal/journal internal/lifecycle internal/manifest internal/screen",
+	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/toolchain",
+	"internal/cli":     "internal/control internal/agent internal/evidence internal/journal internal/lifecycle internal/manifest internal/review internal/screen",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.

@@ -21,6 +21,8 @@ type WorkOrder struct {
 	Require      []string // layers beyond the default; "all"
 	Publish      *Publish
 	Egress       *[]string
+	// Copies are files of the work tree, relative to the repository, that the agent is given beside Policy's.
+	Copies []string
 }
 
 // Scope says which paths a change may touch. Patterns are doublestar globs on slash-separated paths.
@@ -58,6 +60,20 @@ type Check struct {
 	When    []string      `json:"when"`
 	Tests   []string      `json:"tests"` // globs of the files that are tests
 	Timeout time.Duration `json:"timeout_ns"`
+	// What follows are controls: what must be seen besides a pass. Each zero value asks for nothing.
+	Base           CheckStatus  `json:"base,omitempty"`              // what it must do on the base: passed, failed; empty: anything
+	NewTestsOnBase CheckStatus  `json:"new_tests_on_base,omitempty"` // what the change's tests must do on the base's code: failed; empty: not run
+	PlantedFault   string       `json:"planted_fault,omitempty"`     // "auto", or the slash-separated path of a patch at the protected ref
+	MinTests       int          `json:"min_tests,omitempty"`         // at least so many tests must have run
+	TestsNotFewer  bool         `json:"tests_not_fewer,omitempty"`   // at least as many as on the base
+	Report         *CheckReport `json:"report,omitempty"`            // where its tests are told; nil: recognised in its output
+	Retries        int          `json:"retries,omitempty"`           // so many further runs after a failure; a pass then is flaky
+}
+
+// CheckReport says where and in what form a check tells of its tests.
+type CheckReport struct {
+	Format string `json:"format"`         // a format of internal/checks: go-json, junit, tap, pytest, node, cargo
+	Path   string `json:"path,omitempty"` // slash-separated, relative to the check's dir; empty: its output
 }
 
 // Publish says where an accepted change goes and who must say so first.
@@ -125,12 +141,18 @@ type Manifest struct {
 	Scope    Scope             `json:"scope"`
 	Limits   Limits            `json:"limits"`
 	Checks   []Check           `json:"checks"`
-	Require  []Layer           `json:"require"`
-	Attempts int               `json:"attempts"`
-	History  string            `json:"history"`
-	Terminal bool              `json:"terminal"`
-	Egress   []string          `json:"egress"`
-	Publish  Publish           `json:"publish"`
-	Provider string            `json:"provider"`
-	Notices  []string          `json:"notices"`
+	Parallel int               `json:"parallel,omitempty"` // checks that run at the same time; 1 or more
+	// Severities are policy's own for a finding's rule; a rule that is not named keeps its default.
+	Severities map[string]Severity `json:"severities,omitempty"`
+	// Copies are files of the user's work tree, relative to the repository, that the agent is given and that
+	// are never part of a change.
+	Copies   []string `json:"copies,omitempty"`
+	Require  []Layer  `json:"require"`
+	Attempts int      `json:"attempts"`
+	History  string   `json:"history"`
+	Terminal bool     `json:"terminal"`
+	Egress   []string `json:"egress"`
+	Publish  Publish  `json:"publish"`
+	Provider string   `json:"provider"`
+	Notices  []string `json:"notices"`
 }

@@ -1,5 +1,7 @@
 package sallyport
 
+import "slices"
+
 // Severity orders findings.
 type Severity string
 
@@ -33,8 +35,10 @@ const (
 
 // Change is one path of a tree diff.
 type Change struct {
-	Path   string       `json:"path"`
+	Path   string       `json:"path"` // bytes; in JSON legible only, where they are not UTF-8
 	Status ChangeStatus `json:"status"`
+	// PathBytes is Path as it is, in JSON alone and only where Path is not UTF-8.
+	PathBytes []byte `json:"path_bytes,omitempty"`
 
 	OldMode string   `json:"old_mode,omitempty"` // git's octal: "100644"; empty where absent
 	NewMode string   `json:"new_mode,omitempty"`
@@ -67,16 +71,56 @@ type CheckResult struct {
 	// change edits none of them.
 	BaseTests CheckStatus `json:"base_tests,omitempty"`
 	StatusBy  string      `json:"status_by"` // "keeper": the kernel told a process outside; "runner": a claim
-	Controls  []Control   `json:"controls"`  // what shows that the check can fail; empty: nothing does
-	Message   string      `json:"message,omitempty"`
-	Tail      string      `json:"tail,omitempty"` // last lines of output: redacted, neutralised, a claim
+	// Tests and BaseTally are what the check itself told of its tests, here and on the base; nil: nothing that
+	// a reader knows. They are claims of the candidate's code: they can spoil a pass and never make one.
+	Tests     *Tally    `json:"tests,omitempty"`
+	BaseTally *Tally    `json:"base_tally,omitempty"`
+	Trees     []Tried   `json:"trees,omitempty"`  // every tree that it ran on, beside the base
+	Runs      []Run     `json:"runs,omitempty"`   // more than one where policy asks for retries: every one, in order
+	Reused    AttemptID `json:"reused,omitempty"` // the Attempt that ran it on this very tree, toolchain and dependencies
+	Controls  []Control `json:"controls"`         // what shows that the check can fail; empty: nothing does
+	Message   string    `json:"message,omitempty"`
+	Tail      string    `json:"tail,omitempty"` // last lines of output: redacted, neutralised, a claim
 }
 
-// Control is one demonstration that a check is able to fail.
+// Tally is what a test runner said of its tests.
+type Tally struct {
+	Format  string `json:"format"`
+	Tests   int    `json:"tests"` // that ran to an end: passed + failed
+	Passed  int    `json:"passed"`
+	Failed  int    `json:"failed"`
+	Skipped int    `json:"skipped"`
+}
+
+// Tried is one tree that a check ran on. For: "result" (what would be published), "base-tests", "new-tests-on-base"
+// or "planted-fault".
+type Tried struct {
+	For  string   `json:"for"`
+	Tree ObjectID `json:"tree"`
+}
+
+// Run is one of several runs of one check on one tree.
+type Run struct {
+	Status  CheckStatus `json:"status"`
+	Exit    int         `json:"exit"`
+	Seconds float64     `json:"seconds"`
+}
+
+// Control is one demonstration that a check is able to fail, or that it did run. One that is not held and
+// required rejects the change; one that is not held and not required was asked for and could not be shown, so
+// that a person decides.
 type Control struct {
-	Name   string `json:"name"`
-	Held   bool   `json:"held"`
-	Detail string `json:"detail,omitempty"`
+	Name     string `json:"name"` // base, new-tests-on-base, planted-fault, min-tests, tests-not-fewer, untouched
+	Held     bool   `json:"held"`
+	Required bool   `json:"required,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+// CanFail reports whether one of the controls has shown that the check is able to fail.
+func (r CheckResult) CanFail() bool {
+	return slices.ContainsFunc(r.Controls, func(c Control) bool {
+		return c.Held && (c.Name == "base" && r.BaseStatus == CheckFailed || c.Name == "new-tests-on-base" || c.Name == "planted-fault")
+	})
 }
 
 // Reason is why an Attempt stands where it stands, for a person.

@@ -2,12 +2,15 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/provider"
 )
 
@@ -32,9 +35,10 @@ func (c *Control) borrowed(ctx context.Context, id string, do func(ctx context.C
 	ctx, fenced := context.WithCancelCause(ctx)
 	defer fenced(nil)
 	d := &driver{c: c, id: at.Report.Attempt, m: m, digest: at.Report.Manifest, store: store, lease: lease, fenced: fenced,
-		stageBegan: time.Now(), cancelled: make(chan struct{}), wires: map[provider.Wire]struct{}{}}
+		stageBegan: time.Now(), cancelled: make(chan struct{}), wires: map[provider.Wire]struct{}{}, rerun: rerunOf(at.Logs)}
 	defer func() { _ = c.journal.Release(context.WithoutCancel(ctx), d.current()) }()
 	defer d.releaseAll()
+	defer d.dropLayers()
 	if d.provider, err = c.provider(m.Provider); err != nil {
 		return err
 	}
@@ -45,11 +49,26 @@ func (c *Control) borrowed(ctx context.Context, id string, do func(ctx context.C
 	if err := d.tidy(ctx); err != nil {
 		return err
 	}
-	return do(ctx, d, at)
+	return d.cleanError(do(ctx, d, at))
+}
+
+// rerunOf is what the names of a rerun's logs end in, so that none is overwritten that is recorded and may be
+// signed. At the end of a name, where no check's own name stands, it cannot be taken for a first run's.
+func rerunOf(logs []lifecycle.Log) string {
+	for n := 1; ; n++ {
+		end := "-again"
+		if n > 1 {
+			end = fmt.Sprintf("-again-%d", n)
+		}
+		if !slices.ContainsFunc(logs, func(l lifecycle.Log) bool { return strings.HasSuffix(l.Name, end) }) {
+			return end
+		}
+	}
 }
 
 // Check runs checks again, each in a fresh sandbox, on the very tree that was judged. An answer that differs
-// from the recorded one is flaky. Nothing of the Attempt changes. name "": all.
+// from the recorded one is flaky, from then on: it is recorded, what is accepted and not yet published goes
+// back to a person, and the evidence is signed anew with it in. Answers that agree change nothing. name "": all.
 func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.CheckResult, error) {
 	var results []sallyport.CheckResult
 	err := c.borrowed(ctx, id, func(ctx context.Context, d *driver, at journal.Attempt) error {
@@ -68,21 +87,55 @@ func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.Check
 				return err
 			}
 			if b, ok := before[k.Name]; ok && b.Status != r.Status {
-				r.Message = "flaky: it was " + string(b.Status) + " before, and " + string(r.Status) + " now, on the same tree"
+				r.Message = "it was " + string(b.Status) + " before, and " + string(r.Status) + " now, on the same tree"
 				r.Status = sallyport.CheckFlaky
-				// Recorded, so that whoever approves or publishes later sees it.
-				if err := d.notice(ctx, "check %q is flaky: %s on one run and not on another, of the same tree", k.Name, b.Status); err != nil {
+				if err := d.forget(k, at.Imported); err != nil {
 					return err
 				}
+				if err := d.flaky(ctx, at, r); err != nil {
+					return err
+				}
+			}
+			if r, err = d.cleanResult(r); err != nil {
+				return err
 			}
 			results = append(results, r)
 		}
 		if !found {
 			return &sallyport.Error{Op: "check", Code: sallyport.CodeNotFound, Subject: name, Message: "expected one of: " + checkNames(d.m.Checks)}
 		}
-		return nil
+		return d.signAgain(ctx)
 	})
 	return results, err
+}
+
+// flaky records that a check does not give the same answer twice. What can still be held back is, in the same
+// transaction.
+func (d *driver) flaky(ctx context.Context, at journal.Attempt, r sallyport.CheckResult) error {
+	why := reason("check-flaky", "look at the check; `sallyport approve` with --why takes the change all the same",
+		"check %q does not give the same answer twice: %s", r.Name, r.Message)
+	records := []journal.Record{{Type: lifecycle.AttemptCheck, Data: r}, {Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: why.Message}}}
+	s := at.Report.State
+	if s == sallyport.AttemptAwaitingApproval || s == sallyport.AttemptAccepted && !at.Published && !at.Publishing {
+		if at.Report.Evidence != "" {
+			if err := d.c.summarise(ctx, at.Report.Evidence, d.id, sallyport.DecisionAwaitingApproval); err != nil {
+				return err
+			}
+		}
+		records = append(records, journal.Record{Type: lifecycle.AttemptReopened, Data: why})
+	}
+	return d.record(ctx, records...)
+}
+
+// signAgain makes the evidence of an Attempt that awaits a person and whose facts changed after it was signed,
+// now or before a crash.
+func (d *driver) signAgain(ctx context.Context) error {
+	at, err := d.attempt(ctx)
+	if err != nil || at.Report.State != sallyport.AttemptAwaitingApproval || at.Report.EvidenceDigest != "" {
+		return err
+	}
+	_, err = d.sign(ctx, at, sallyport.DecisionAwaitingApproval, at.Report.Reason)
+	return err
 }
 
 func checkNames(checks []sallyport.Check) string {

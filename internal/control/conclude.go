@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/evidence"
+	"sallyport.dev/sallyport/internal/inspect"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/screen"
@@ -24,6 +26,7 @@ const Version = "0.1.0"
 
 // conclude signs what was observed, decides, and publishes what is accepted.
 func (d *driver) conclude(ctx context.Context) error {
+	d.stopBaseChecks() // nothing is recorded any more beside what is signed
 	at, err := d.attempt(ctx)
 	if err != nil {
 		return err
@@ -31,12 +34,14 @@ func (d *driver) conclude(ctx context.Context) error {
 	if err := d.stage(ctx, sallyport.AttemptDeciding); err != nil {
 		return err
 	}
+	if err := d.tellRedacted(ctx); err != nil {
+		return err
+	}
 	decision, why := decide(verdict{Changes: len(at.Imported.Changes), Findings: at.Report.Findings, Checks: at.Report.Checks, AtBest: d.m.AtBest, Approve: d.m.Publish.Approve})
 	commit, err := d.sign(ctx, at, decision, why)
 	if err != nil {
 		return err
 	}
-	d.stopBaseChecks()
 	if err := d.destroyAll(ctx); err != nil {
 		return err
 	}
@@ -53,7 +58,12 @@ func (d *driver) conclude(ctx context.Context) error {
 	if err := d.record(ctx, records...); err != nil {
 		return err
 	}
-	_ = os.RemoveAll(filepath.Join(d.c.attemptFolder(d.id), "layers"))
+	d.dropLayers()
+	if decision == sallyport.DecisionAccepted {
+		if err := d.c.summariseAccepted(ctx, d.id); err != nil {
+			return err
+		}
+	}
 	if !publishing {
 		return nil
 	}
@@ -77,7 +87,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 		return "", err
 	}
 	p.Result.Commit = commit
-	p.NotChecked = notChecked(at.Report, d.m)
+	p.NotChecked = append(egressUnknown(at), notChecked(at.Report, d.m)...)
 	p.Decision = evidence.Decision{Decision: decision, Code: why.Code, Message: why.Message}
 	envelope, digest, err := evidence.Seal(ctx, signer, evidence.New(p))
 	if err != nil {
@@ -86,6 +96,10 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 	// Named by its bytes: a late holder that still writes cannot replace what the journal names.
 	path := filepath.Join(d.c.attemptFolder(d.id), "evidence-"+digest.Hex()[:12]+".json")
 	if err := writeDurable(path, envelope); err != nil {
+		return "", err
+	}
+	// Nothing has passed before the journal says so.
+	if err := d.c.summarise(ctx, path, d.id, undecided(decision)); err != nil {
 		return "", err
 	}
 	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptSigned, Data: lifecycle.Signed{Path: path, Digest: digest, KeyID: signer.KeyID(), Commit: commit, NotChecked: p.NotChecked}},
@@ -97,6 +111,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 	for _, o := range others {
 		if o != path {
 			_ = os.Remove(o)
+			_ = os.Remove(summaryPath(o))
 		}
 	}
 	return commit, err
@@ -121,7 +136,16 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	if err != nil {
 		return p, err
 	}
+	env, err := d.environmentDigest()
+	if err != nil {
+		return p, err
+	}
+	if p.Result.Patch, err = d.patchDigest(ctx, at.Imported.Tree); err != nil {
+		return p, err
+	}
 	now := evidence.Time(time.Now())
+	p.Environment = []evidence.Environment{{Name: "toolchain", Digest: env}}
+	d.ownSeverities(p.Findings)
 	p.Attempt.Nonce = d.nonce()
 	p.Base = evidence.Base{Ref: d.m.BaseRef, Commit: d.m.Base, Tree: d.m.BaseTree, StartTree: at.StartTree}
 	p.Result.Tree, p.Result.TreeSHA256 = at.Imported.Tree, sum
@@ -135,8 +159,36 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	}
 	p.Started, p.Ended, p.Signed = evidence.Time(began), now, now
 	p.By = evidence.By{Version: Version, Independence: evidence.IndependenceEmbedded}
+	p.Egress = egressOf(at, d.m)
+	for _, l := range at.Logs {
+		p.Logs = append(p.Logs, evidence.Log(l))
+		if l.Name == LogAgent {
+			p.Claims.Output = l.Digest
+		}
+	}
 	p.Claims.Agent, p.Claims.Command, p.Claims.Messages = d.m.Agent.Name, d.m.Agent.Command, at.Imported.Commits
 	return p, nil
+}
+
+// egressOf is what went through the way out; nil where that is not known, or was not recorded by the version that
+// had it open.
+func egressOf(at journal.Attempt, m sallyport.Manifest) *evidence.Egress {
+	switch {
+	case m.Agent.Endpoint == nil:
+		return &evidence.Egress{}
+	case at.Egress == nil || at.EgressOpen > 0:
+		return nil
+	}
+	return &evidence.Egress{Requests: at.Egress.Requests, Refused: at.Egress.Refused, BytesUp: at.Egress.BytesUp, BytesDown: at.Egress.BytesDown}
+}
+
+// egressUnknown says what is missing from the totals, and at least how much they are.
+func egressUnknown(at journal.Attempt) []string {
+	if at.EgressOpen == 0 {
+		return nil
+	}
+	e := at.Egress
+	return []string{fmt.Sprintf("what the agent sent to the model API was not all counted, since a driver was ended: at least %d requests, %d refused, %d bytes up, %d bytes down", e.Requests, e.Refused, e.BytesUp, e.BytesDown)}
 }
 
 func (c *Control) origin() string { return "sallyport.dev/journal/" + string(c.factory) }
@@ -158,9 +210,32 @@ func (d *driver) earlier(ctx context.Context) ([]evidence.Earlier, error) {
 		if a.Report.Attempt == d.id {
 			break
 		}
-		list = append(list, evidence.Earlier{ID: a.Report.Attempt, Number: a.Report.Number, State: a.Report.State, Decision: a.Report.Decision, Evidence: a.Report.EvidenceDigest})
+		list = append(list, evidence.Earlier{ID: a.Report.Attempt, Number: a.Report.Number, State: a.Report.State, Decision: a.Report.Decision, Evidence: a.Report.EvidenceDigest, Code: a.Report.Reason.Code})
 	}
 	return list, nil
+}
+
+// patchDigest is over the whole patch from base to tree, as our own git writes it with nothing of the tree or
+// the user configured.
+func (d *driver) patchDigest(ctx context.Context, tree sallyport.ObjectID) (sallyport.Digest, error) {
+	h := sha256.New()
+	if err := d.store.Patch(ctx, h, d.m.BaseTree, tree, change.PatchOptions{}); err != nil {
+		return "", err
+	}
+	return sallyport.DigestOf([sha256.Size]byte(h.Sum(nil))), nil
+}
+
+// ownSeverities notes a rule's own severity on the findings that policy gave another.
+func (d *driver) ownSeverities(findings []evidence.Finding) {
+	own := map[string]sallyport.Severity{}
+	for _, r := range inspect.Rules() {
+		own[r.ID] = r.Severity
+	}
+	for i, f := range findings {
+		if _, named := d.m.Severities[f.Rule]; named && own[f.Rule] != f.Severity {
+			findings[i].Default = own[f.Rule]
+		}
+	}
 }
 
 func hostOf() evidence.Host {
@@ -185,12 +260,12 @@ func notChecked(r sallyport.Report, m sallyport.Manifest) []string {
 		switch {
 		case k.Status == sallyport.CheckNotRun:
 			out = append(out, fmt.Sprintf("check %q was not run: the change touches nothing it is for", k.Name))
-		case len(k.Controls) == 0:
+		case !k.CanFail():
 			out = append(out, fmt.Sprintf("check %q has no control: nothing shows that it can fail on this change", k.Name))
 		}
 	}
 	for _, l := range r.Layers {
-		if l.Status != sallyport.LayerHeld {
+		if l.Status != sallyport.LayerHeld && l.Status != sallyport.LayerNotRequired {
 			out = append(out, fmt.Sprintf("layer %s was %s", l.Layer, l.Status))
 		}
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sallyport.dev/sallyport"
@@ -49,8 +50,14 @@ func rejected(v verdict) (sallyport.Decision, sallyport.Reason, bool) {
 			if k.BaseStatus == sallyport.CheckFailed {
 				base = " (it fails on the base too)"
 			}
+			if k.Message != "" {
+				base += ": " + k.Message
+			}
 			return sallyport.DecisionRejected, reason("check-failed", "", "check %q does not pass on the change%s", k.Name, base), true
 		case sallyport.CheckPassed, sallyport.CheckNotRun, sallyport.CheckFlaky:
+			if c, ok := unheld(k, true); ok {
+				return sallyport.DecisionRejected, reason("control-not-held", "", "check %q passes, and its control %s does not hold: %s", k.Name, c.Name, c.Detail), true
+			}
 		default:
 			return sallyport.DecisionRejected, reason("check-failed", "", "check %q has an unknown outcome", k.Name), true
 		}
@@ -63,6 +70,9 @@ func waits(v verdict) (sallyport.Reason, bool) {
 	for _, k := range v.Checks {
 		if k.Status == sallyport.CheckFlaky {
 			return reason("check-flaky", "run it again with `sallyport check`", "check %q does not give the same answer twice", k.Name), true
+		}
+		if c, ok := unheld(k, false); ok {
+			return reason("control-not-shown", "look at the change: `sallyport diff`", "check %q passes, and its control %s could not be shown: %s", k.Name, c.Name, c.Detail), true
 		}
 		if k.Status == sallyport.CheckPassed {
 			ran++
@@ -88,6 +98,15 @@ func waits(v verdict) (sallyport.Reason, bool) {
 		}
 	}
 	return sallyport.Reason{}, false
+}
+
+// unheld is the first control that is not held: of those that reject, or of those that leave it to a person.
+func unheld(k sallyport.CheckResult, required bool) (sallyport.Control, bool) {
+	i := slices.IndexFunc(k.Controls, func(c sallyport.Control) bool { return !c.Held && c.Required == required })
+	if i < 0 {
+		return sallyport.Control{}, false
+	}
+	return k.Controls[i], true
 }
 
 func passed(checks []sallyport.CheckResult) string {

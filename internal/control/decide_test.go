@@ -27,11 +27,18 @@ func TestDecide(t *testing.T) {
 		"flaky":                     {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{with(func(k *sallyport.CheckResult) { k.Status = sallyport.CheckFlaky })}}, sallyport.DecisionAwaitingApproval, "check-flaky"},
 		"only its own tests pass":   {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{with(func(k *sallyport.CheckResult) { k.BaseTests = sallyport.CheckFailed })}}, sallyport.DecisionAwaitingApproval, "tests-edited"},
 		"base's tests pass as well": {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{with(func(k *sallyport.CheckResult) { k.BaseTests = sallyport.CheckPassed })}}, sallyport.DecisionAccepted, "checks-passed"},
-		"a finding blocks":          {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{pass}, Findings: []sallyport.Finding{{Severity: sallyport.SeverityBlock}}}, sallyport.DecisionRejected, "finding"},
-		"a finding waits":           {verdict{Changes: 1, Approve: "on-finding", Checks: []sallyport.CheckResult{pass}, Findings: []sallyport.Finding{warn}}, sallyport.DecisionAwaitingApproval, "finding"},
-		"a finding is let by":       {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{pass}, Findings: []sallyport.Finding{warn}}, sallyport.DecisionAccepted, "checks-passed"},
-		"approval always":           {verdict{Changes: 1, Approve: "always", Checks: []sallyport.CheckResult{pass}}, sallyport.DecisionAwaitingApproval, "approval-required"},
-		"base not protected":        {verdict{Changes: 1, Approve: "never", AtBest: sallyport.DecisionAwaitingApproval, Checks: []sallyport.CheckResult{pass}}, sallyport.DecisionAwaitingApproval, "base-not-protected"},
+		"a control does not hold": {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{with(func(k *sallyport.CheckResult) {
+			k.Controls = []sallyport.Control{{Name: "base", Held: true}, {Name: "planted-fault", Required: true}}
+		})}}, sallyport.DecisionRejected, "control-not-held"},
+		"a control cannot be shown": {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{with(func(k *sallyport.CheckResult) { k.Controls = []sallyport.Control{{Name: "planted-fault"}} })}}, sallyport.DecisionAwaitingApproval, "control-not-shown"},
+		"its controls hold": {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{with(func(k *sallyport.CheckResult) {
+			k.Controls = []sallyport.Control{{Name: "planted-fault", Required: true, Held: true}}
+		})}}, sallyport.DecisionAccepted, "checks-passed"},
+		"a finding blocks":    {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{pass}, Findings: []sallyport.Finding{{Severity: sallyport.SeverityBlock}}}, sallyport.DecisionRejected, "finding"},
+		"a finding waits":     {verdict{Changes: 1, Approve: "on-finding", Checks: []sallyport.CheckResult{pass}, Findings: []sallyport.Finding{warn}}, sallyport.DecisionAwaitingApproval, "finding"},
+		"a finding is let by": {verdict{Changes: 1, Approve: "never", Checks: []sallyport.CheckResult{pass}, Findings: []sallyport.Finding{warn}}, sallyport.DecisionAccepted, "checks-passed"},
+		"approval always":     {verdict{Changes: 1, Approve: "always", Checks: []sallyport.CheckResult{pass}}, sallyport.DecisionAwaitingApproval, "approval-required"},
+		"base not protected":  {verdict{Changes: 1, Approve: "never", AtBest: sallyport.DecisionAwaitingApproval, Checks: []sallyport.CheckResult{pass}}, sallyport.DecisionAwaitingApproval, "base-not-protected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, why := decide(c.v)

@@ -43,8 +43,11 @@ type driver struct {
 	cancelled  chan struct{} // closed once a person asked
 	fenced     context.CancelCauseFunc
 
-	layers sync.Mutex // one maker of overlay layers at a time
-	baseMu sync.Mutex // one runner of base checks at a time
+	layers    sync.Mutex // one maker of overlay layers at a time
+	baseLocks sync.Map   // by check: one run on the base at a time, *sync.Mutex
+
+	redaction redaction
+	rerun     string // what the names of logs end in; "" at an Attempt's first run of its checks
 
 	mu       sync.Mutex
 	lease    journal.Lease
@@ -101,6 +104,9 @@ func (c *Control) driveOne(ctx context.Context, id sallyport.AttemptID) (sallypo
 // publish finishes an intended publication, under the lease: of two who find it open, one does it.
 func (d *driver) publish(ctx context.Context) error {
 	if err := d.open(ctx); err != nil {
+		return err
+	}
+	if err := d.c.summariseAccepted(ctx, d.id); err != nil {
 		return err
 	}
 	l := d.current()
@@ -203,11 +209,18 @@ func (d *driver) current() journal.Lease {
 	return d.lease
 }
 
-// record appends under the lease.
+// record appends under the lease, with known secrets redacted.
 func (d *driver) record(ctx context.Context, records ...journal.Record) error {
 	l := d.current()
 	for i := range records {
 		records[i].Attempt = d.id
+		b, err := d.clean(records[i].Data)
+		if err != nil {
+			return err
+		}
+		if b != nil {
+			records[i].Data = b
+		}
 	}
 	_, err := d.c.journal.Append(ctx, &l, records...)
 	return err
@@ -295,6 +308,10 @@ func (d *driver) fail(ctx context.Context, cause error) error {
 	defer cancel()
 	if err := d.destroyAll(ctx); err != nil {
 		cause = errors.Join(cause, err)
+	}
+	d.dropLayers()
+	if err := d.tellRedacted(ctx); err != nil {
+		return err
 	}
 	at, err := d.attempt(ctx)
 	if err != nil {

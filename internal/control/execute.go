@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,25 +34,30 @@ func (d *driver) execute(ctx context.Context) error {
 	if err := d.stage(ctx, sallyport.AttemptPreparing); err != nil {
 		return err
 	}
-	f, rid, err := d.executor(ctx, at)
+	f, rid, co, err := d.executor(ctx, at)
 	if err != nil {
 		return err
 	}
 	d.startBaseChecks(ctx)
-	return d.whileCut(ctx, func() error {
-		w, done, err := d.connect(ctx, f, rid)
-		if err != nil {
-			return err
-		}
-		defer done()
-		if err := d.begin(ctx, f, w); err != nil {
-			return err
-		}
-		exit, err := d.follow(ctx, f, w)
-		if err != nil {
-			return err
-		}
-		return d.collect(ctx, f, rid, w, exit)
+	return d.standingOn(ctx, co, func(ctx context.Context) error {
+		return d.whileCut(ctx, func() error {
+			w, done, err := d.connect(ctx, f, rid)
+			if err != nil {
+				return err
+			}
+			defer done()
+			if err := d.begin(ctx, f, w); err != nil {
+				return err
+			}
+			exit, err := d.follow(ctx, f, w)
+			if err != nil {
+				return err
+			}
+			if err := co.Verified(ctx); err != nil {
+				return err
+			}
+			return d.collect(ctx, f, rid, w, exit)
+		})
 	})
 }
 
@@ -83,52 +89,70 @@ func (d *driver) whileCut(ctx context.Context, do func() error) error {
 	}
 }
 
-// executor is the sandbox that runs the agent: the one an earlier driver intended, or a new one.
-func (d *driver) executor(ctx context.Context, at journal.Attempt) (frozen, sallyport.ResourceID, error) {
-	allocations, err := d.c.journal.Allocations(ctx, d.id)
+// executor is the sandbox that runs the agent, and the checkout that it stands on: the one an earlier driver
+// intended, or a new one.
+func (d *driver) executor(ctx context.Context, at journal.Attempt) (frozen, sallyport.ResourceID, change.Checkout, error) {
+	f, rid, co, err := d.intendedExecutor(ctx)
 	if err != nil {
-		return frozen{}, "", err
+		return f, "", co, err
 	}
-	for _, al := range allocations {
-		if al.Purpose != sallyport.PurposeExecute {
-			continue
+	if f.Spec.Allocation == "" {
+		if f, co, err = d.intendExecutor(ctx, at); err != nil {
+			return f, "", co, err
 		}
-		if al.State == sallyport.SandboxTerminated {
-			return frozen{}, "", because("sandbox-lost", fmt.Sprintf("`sallyport retry %s` starts a new Attempt", screen.Short(d.id)), "the sandbox is gone and its result was not collected: %s", al.Reason.Message)
+		if d.isCancelled() {
+			return f, "", co, errCancelled
 		}
-		f, err := d.thaw(al.ID)
-		if err != nil {
-			return f, "", err
-		}
-		if al.State != sallyport.SandboxProvisioning {
-			return f, al.Resource, nil
-		}
-		rid, err := d.make(ctx, f)
-		return f, rid, err
 	}
-	f, err := d.intendExecutor(ctx, at)
-	if err != nil {
-		return f, "", err
+	if rid == "" {
+		rid, err = d.makeOn(ctx, f, co)
 	}
-	if d.isCancelled() {
-		return f, "", errCancelled
-	}
-	rid, err := d.make(ctx, f)
-	return f, rid, err
+	return f, rid, co, err
 }
 
-func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (frozen, error) {
-	limits := d.m.Limits
-	left, err := d.remaining(ctx)
+// intendedExecutor is the one an earlier driver intended, if any; without a resource it is still to be made.
+func (d *driver) intendedExecutor(ctx context.Context) (f frozen, rid sallyport.ResourceID, co change.Checkout, err error) {
+	allocations, err := d.c.journal.Allocations(ctx, d.id)
 	if err != nil {
-		return frozen{}, err
+		return f, "", co, err
 	}
-	limits.Time = left
-	ws, err := d.workspace(ctx, at.StartTree)
+	i := slices.IndexFunc(allocations, func(al journal.Allocation) bool { return al.Purpose == sallyport.PurposeExecute })
+	if i < 0 {
+		return f, "", co, nil
+	}
+	al := allocations[i]
+	if al.State == sallyport.SandboxTerminated {
+		return f, "", co, because("sandbox-lost", fmt.Sprintf("`sallyport retry %s` starts a new Attempt", screen.Short(d.id)), "the sandbox is gone and its result was not collected: %s", al.Reason.Message)
+	}
+	if f, err = d.thaw(al.ID); err != nil {
+		return f, "", co, err
+	}
+	if co, err = d.sameCheckout(f.Spec.Workspace); err != nil {
+		return f, "", co, err
+	}
+	if al.State != sallyport.SandboxProvisioning {
+		rid = al.Resource
+	}
+	return f, rid, co, nil
+}
+
+func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f frozen, co change.Checkout, err error) {
+	limits := d.m.Limits
+	if limits.Time, err = d.remaining(ctx); err != nil {
+		return f, co, err
+	}
+	ws, co, err := d.workspace(ctx, at.StartTree)
 	if err != nil {
-		return frozen{}, err
+		return f, co, err
 	}
 	ws.Collect = true
+	copies, err := d.copies(ctx)
+	if err != nil {
+		return f, co, err
+	}
+	if copies != "" {
+		ws.Layers = append([]string{copies}, ws.Layers...)
+	}
 	task := agent.Task{Text: d.m.Task, Terminal: d.m.Terminal, Home: d.m.Home, Repository: d.m.Repository}
 	var files []provider.File
 	if at.Feedback != "" {
@@ -139,13 +163,13 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (frozen
 	if d.m.Agent.Endpoint != nil {
 		raw, err := id.Secret()
 		if err != nil {
-			return frozen{}, err
+			return f, co, err
 		}
 		task.Placeholder = "sallyport-placeholder-" + raw
 	}
 	started, err := agent.Build(d.m.Agent, task)
 	if err != nil {
-		return frozen{}, err
+		return f, co, err
 	}
 	for k, v := range started.Env {
 		if task.Placeholder != "" && strings.Contains(v, task.Placeholder) {
@@ -161,73 +185,25 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (frozen
 	}
 	caches, err := d.caches("")
 	if err != nil {
-		return frozen{}, err
+		return f, co, err
 	}
 	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits,
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
 	if d.m.Agent.Endpoint != nil {
 		spec.EgressPort = d.m.Agent.Endpoint.Listen
 	}
-	return d.intend(ctx, spec, d.m.Agent.Name, task.Placeholder)
+	if f, err = d.intend(ctx, spec, d.m.Agent.Name, task.Placeholder); err != nil {
+		return f, co, err
+	}
+	if err := d.tellRepository(ctx); err != nil {
+		return f, co, err
+	}
+	return f, co, d.tellSkipped(ctx)
 }
 
-// workspace is the base with the private gitdir, and the start tree over it where that differs.
-func (d *driver) workspace(ctx context.Context, tree sallyport.ObjectID) (provider.Workspace, error) {
-	co, err := d.checkout(ctx)
-	if err != nil {
-		return provider.Workspace{}, err
-	}
-	ws := provider.Workspace{Path: d.m.Repository, Layers: []string{co.Files}, GitDir: co.GitDir, Base: string(d.m.Base)}
-	if tree == d.m.BaseTree {
-		return ws, nil
-	}
-	layer, err := d.layer(ctx, tree)
-	if err != nil {
-		return ws, err
-	}
-	ws.Layers = []string{layer, co.Files}
-	return ws, nil
-}
-
-func (d *driver) checkout(ctx context.Context) (change.Checkout, error) {
-	name := d.m.Agent.Name
-	if name == "" {
-		name = "agent"
-	}
-	co, err := d.store.Checkout(ctx, change.CheckoutOptions{Commit: d.m.Base, Tree: d.m.BaseTree, BaseRef: d.m.BaseRef, Branch: "sallyport/" + d.m.Name, History: d.m.History, Identity: name + " (sallyport)"})
-	if err != nil {
-		return co, err
-	}
-	// In use until this driver ends: nothing in use is evicted.
-	d.keep(co.Release)
-	return co, nil
-}
-
-func (d *driver) keep(f func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.releases = append(d.releases, f)
-}
-
-// layer is the difference of tree to the base as an overlay layer, made once per Attempt.
-func (d *driver) layer(ctx context.Context, tree sallyport.ObjectID) (string, error) {
-	d.layers.Lock()
-	defer d.layers.Unlock()
-	dir := filepath.Join(d.c.attemptFolder(d.id), "layers", string(tree))
-	if _, err := os.Lstat(dir); err == nil {
-		return dir, nil
-	}
-	tmp := fmt.Sprintf("%s-%d.tmp", dir, d.current().Fence)
-	if err := os.RemoveAll(tmp); err != nil {
-		return "", stateError(tmp, err)
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return "", stateError(dir, err)
-	}
-	if err := d.store.Layer(ctx, d.m.BaseTree, tree, tmp); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(tmp, dir)
+// dropLayers removes what layer made, once no sandbox shows it any more. Another driver makes it again.
+func (d *driver) dropLayers() {
+	_ = os.RemoveAll(filepath.Join(d.c.attemptFolder(d.id), "layers"))
 }
 
 // begin records the containment receipt and starts the command; credentials become live just before.
@@ -296,9 +272,13 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	if err != nil {
 		return err
 	}
+	// Durable before anything can pass: what went through a driver that is then ended is known to be unknown.
+	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Open: true}}); err != nil {
+		return err
+	}
 	s, err := gateway.Serve(ctx, ln, gateway.Config{Endpoint: *e, Placeholder: f.Placeholder, Credential: gateway.FromEnv(e.CredentialEnv, os.Getenv)})
 	if err != nil {
-		return err
+		return errors.Join(err, d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
 	}
 	d.mu.Lock()
 	d.gateway = s
@@ -317,8 +297,9 @@ func (d *driver) closeGateway(ctx context.Context) error {
 	}
 	s.Close()
 	n := s.Counters()
-	if n.Requests+n.Refused == 0 {
-		return nil
+	records := []journal.Record{{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Requests: n.Requests, Refused: n.Refused, BytesUp: n.BytesUp, BytesDown: n.BytesDown}}}
+	if n.Requests == 0 {
+		return d.record(ctx, records...)
 	}
 	text := fmt.Sprintf("model API: %d requests, %d refused, %d bytes up, %d bytes down", n.Requests, n.Refused, n.BytesUp, n.BytesDown)
 	for _, r := range n.Refusals {
@@ -327,7 +308,7 @@ func (d *driver) closeGateway(ctx context.Context) error {
 	if n.Failed > 0 {
 		text += fmt.Sprintf("; %d failed: %s", n.Failed, n.Failure)
 	}
-	return d.notice(ctx, "%s", screen.Line(text))
+	return d.record(ctx, append(records, journal.Record{Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: screen.Line(text)}})...)
 }
 
 // follow copies the agent's output and waits for its end. A cut wire is opened again: nothing is lost, since
@@ -340,7 +321,7 @@ func (d *driver) follow(ctx context.Context, f frozen, w provider.Wire) (provide
 	exits := make(chan provider.Exit, 1)
 	failed := make(chan error, 1)
 	go func() {
-		e, err := w.Wait(ctx)
+		e, err := d.ended(ctx, w)
 		if err != nil {
 			failed <- err
 			return
@@ -367,39 +348,15 @@ func (d *driver) follow(ctx context.Context, f frozen, w provider.Wire) (provide
 	}
 }
 
-// secrets are what must never reach a log: the real credential, and nothing else that we know.
-func (d *driver) secrets() map[string][]byte {
-	known := map[string][]byte{}
-	if e := d.m.Agent.Endpoint; e != nil {
-		if v := os.Getenv(e.CredentialEnv); len(v) >= 8 {
-			known[e.CredentialEnv] = []byte(v)
-		}
-	}
-	return known
-}
-
-// copyOutput writes a command's output, redacted, to the Attempt's folder, from its start: a later driver
-// writes the same bytes again.
-func (d *driver) copyOutput(ctx context.Context, w provider.Wire, name string) error {
-	file, err := os.OpenFile(d.logPath(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return stateError(d.logPath(name), err)
-	}
-	defer file.Close()
-	r, err := screen.NewRedactor(d.secrets())
-	if err != nil {
-		return err
-	}
-	out := r.Writer(file)
-	_, err = w.Output(ctx, 0, out)
-	return errors.Join(err, out.Close())
-}
-
 // collect brings the change into quarantine and ends the sandbox. The order is the promise: file durable,
 // folder durable, journal durable, and only then anything is torn down.
 func (d *driver) collect(ctx context.Context, f frozen, rid sallyport.ResourceID, w provider.Wire, exit provider.Exit) error {
 	a := f.Spec.Allocation
-	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptAgent, Data: agentResult(exit, d.isCancelled())}); err != nil {
+	records := []journal.Record{{Type: lifecycle.AttemptAgent, Data: agentResult(exit, d.isCancelled())}}
+	if exit.Cause == "runtime" && exit.Message != "" {
+		records = append(records, journal.Record{Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: screen.Line("the agent met its runtime limit; " + exit.Message)}})
+	}
+	if err := d.record(ctx, records...); err != nil {
 		return err
 	}
 	if err := d.stage(ctx, sallyport.AttemptCollecting); err != nil {
@@ -435,6 +392,29 @@ func agentResult(e provider.Exit, cancelled bool) sallyport.AgentResult {
 	return r
 }
 
+// collectGrace is what a collection still gets once a person has cancelled: a small result is kept, and nobody
+// waits for a huge one.
+const collectGrace = 10 * time.Second
+
+// untilCancelled is a context that also ends, for errCancelled, a grace after a person's cancel. The caller stops
+// it.
+func (d *driver) untilCancelled(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.cancelled:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(collectGrace):
+			cancel(errCancelled)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // quarantine receives the change stream under a name that is its digest.
 func (d *driver) quarantine(ctx context.Context, w provider.Wire) (sallyport.Digest, int64, error) {
 	dir := filepath.Dir(d.c.quarantinePath(sallyport.Sum(nil)))
@@ -454,7 +434,13 @@ func (d *driver) quarantine(ctx context.Context, w provider.Wire) (sallyport.Dig
 		return "", 0, stateError(tmp, err)
 	}
 	defer file.Close()
-	if err := w.Collect(ctx, file); err != nil {
+	collecting, stop := d.untilCancelled(ctx)
+	defer stop()
+	if err := w.Collect(collecting, file); err != nil {
+		_ = os.Remove(tmp)
+		if errors.Is(context.Cause(collecting), errCancelled) {
+			err = errors.Join(errCancelled, d.notice(ctx, "the result was not collected within %v of the cancel, and ended with its sandbox", collectGrace))
+		}
 		return "", 0, err
 	}
 	if err := file.Sync(); err != nil {

@@ -111,8 +111,9 @@ func (f *follower) pause() time.Duration {
 	return followPoll / 5
 }
 
-// successor is the automatic retry of an ended Attempt; its driver makes it right after, so a rejected one
-// that still holds its lease is waited for.
+// successor is the automatic retry of an ended Attempt; its driver makes it right after the end, so one that still
+// holds its lease is waited for. So is one that has only the summary left to write: who is told of the end may use
+// everything at once.
 func (c *Control) successor(ctx context.Context, at journal.Attempt) (sallyport.AttemptID, error) {
 	for range 100 {
 		all, err := c.journal.OfWorkOrder(ctx, at.Report.WorkOrder)
@@ -124,12 +125,10 @@ func (c *Control) successor(ctx context.Context, at journal.Attempt) (sallyport.
 			if a.Report.Previous == at.Report.Attempt {
 				return a.Report.Attempt, nil
 			}
-			released = released || a.Report.Attempt == at.Report.Attempt && a.Lease == nil
+			none := a.Lease == nil || at.Report.Decision != sallyport.DecisionRejected && free(a.Lease)
+			released = released || a.Report.Attempt == at.Report.Attempt && none
 		}
 		if released {
-			return "", nil
-		}
-		if at.Report.Decision != sallyport.DecisionRejected {
 			return "", nil
 		}
 		select {

@@ -10,6 +10,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/inspect"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
@@ -19,6 +20,8 @@ type DiffOptions struct {
 	Stat     bool
 	NameOnly bool
 	Paths    []string
+	// From is another Attempt of the same repository, whose tree stands in the base's place.
+	From string
 }
 
 // imported opens what is needed to look at an Attempt's tree. CodeConflict: nothing was collected (yet).
@@ -43,14 +46,54 @@ func (c *Control) imported(ctx context.Context, id string) (journal.Attempt, sal
 	return at, m, s, err
 }
 
-// Diff writes the change against the base, from our own repository with our own configuration. The bytes are
-// the agent's: neutralise before showing.
+// Manifest is what an Attempt was frozen as.
+func (c *Control) Manifest(at journal.Attempt) (sallyport.Manifest, error) {
+	return c.manifest(at.Report.Manifest)
+}
+
+// Judges tells the files that some check is judged by: tests, what its runner loads by itself, what its command
+// names. Tests by the habits of their language are always among them.
+func Judges(m sallyport.Manifest) func(path string) bool {
+	named := make([]map[string]bool, len(m.Checks))
+	for i, k := range m.Checks {
+		named[i] = namedFiles(k)
+	}
+	return func(path string) bool {
+		for i, k := range m.Checks {
+			if judgedBy(k, named[i], path) {
+				return true
+			}
+		}
+		return inspect.IsTest(path, nil)
+	}
+}
+
+// Diff writes the change against the base, or against another Attempt's tree, from our own repository with our
+// own configuration. The bytes are the agent's: neutralise before showing.
 func (c *Control) Diff(ctx context.Context, id string, o DiffOptions, w io.Writer) error {
 	at, m, s, err := c.imported(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.Patch(ctx, w, m.BaseTree, at.Imported.Tree, change.PatchOptions{Stat: o.Stat, NameOnly: o.NameOnly, Paths: o.Paths})
+	from := m.BaseTree
+	if o.From != "" {
+		if from, err = c.treeBeside(ctx, o.From, m); err != nil {
+			return err
+		}
+	}
+	return s.Patch(ctx, w, from, at.Imported.Tree, change.PatchOptions{Stat: o.Stat, NameOnly: o.NameOnly, Paths: o.Paths})
+}
+
+// treeBeside is the tree of another Attempt, which is in the same store if its repository is the same.
+func (c *Control) treeBeside(ctx context.Context, id string, m sallyport.Manifest) (sallyport.ObjectID, error) {
+	at, other, _, err := c.imported(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if other.Repository != m.Repository {
+		return "", &sallyport.Error{Op: "diff", Code: sallyport.CodeInvalid, Subject: string(at.Report.Attempt), Message: "expected two attempts of one repository; it is of " + other.Repository}
+	}
+	return at.Imported.Tree, nil
 }
 
 // Export writes the Attempt's whole tree as plain files into a folder that does not exist yet.

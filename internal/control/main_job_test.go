@@ -17,12 +17,6 @@ import (
 	"sallyport.dev/sallyport/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	testkit.Cleanup()
-	os.Exit(code)
-}
-
 // world is one state folder and one repository, with drivers as goroutines of this process.
 type world struct {
 	t    *testing.T

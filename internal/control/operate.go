@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 )
 
 // Reconcile looks at what the providers show and what the journal says, and adopts, destroys or reports. It
-// returns a line for each thing done, or with dryRun for each that would be. Repeat: converges.
+// returns a line for each thing done or tried in vain, or with dryRun for each that would be. Repeat: converges.
 func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) {
 	world, err := c.world(ctx)
 	if err != nil {
@@ -28,31 +30,37 @@ func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) 
 	}
 	var lines []string
 	for _, a := range reconcile.Plan(world) {
-		line := a.String()
-		if !dryRun {
-			if err := c.act(ctx, a); err != nil {
-				line += ": " + err.Error()
-			}
-		}
-		lines = append(lines, line)
+		lines = append(lines, said(dryRun, a.String(), a.Done(), func() error { return c.act(ctx, a) }))
 	}
 	all, err := c.journal.Attempts(ctx, true)
 	if err != nil {
 		return lines, err
 	}
 	for _, at := range all {
+		if free(at.Lease) && c.behind(ctx, at) {
+			what := " the summary of " + string(at.Report.Attempt)
+			lines = append(lines, said(dryRun, "sign"+what, "signed"+what, func() error { return c.summariseAccepted(ctx, at.Report.Attempt) }))
+		}
 		if !at.Publishing || !free(at.Lease) {
 			continue
 		}
-		line := "finish the publication of " + string(at.Report.Attempt)
-		if !dryRun {
-			if err := c.underLease(ctx, at.Report.Attempt, func(d *driver) error { return d.publish(ctx) }); err != nil {
-				line += ": " + err.Error()
-			}
-		}
-		lines = append(lines, line)
+		what := " the publication of " + string(at.Report.Attempt)
+		lines = append(lines, said(dryRun, "finish"+what, "finished"+what, func() error {
+			return c.underLease(ctx, at.Report.Attempt, func(d *driver) error { return d.publish(ctx) })
+		}))
 	}
 	return lines, nil
+}
+
+// said is the line about one thing: what is to be done, what was done, or what could not be.
+func said(dryRun bool, plan, done string, do func() error) string {
+	if dryRun {
+		return plan
+	}
+	if err := do(); err != nil {
+		return "could not " + plan + ": " + err.Error()
+	}
+	return done
 }
 
 // world lists first and reads the journal after: since intents come before creates, everything listed is then
@@ -143,7 +151,11 @@ func (c *Control) destroyStray(ctx context.Context, a reconcile.Destroy) error {
 		if al.State == sallyport.SandboxTerminated {
 			return p.Destroy(ctx, a.Resource)
 		}
-		return d.finishDestroy(ctx, al.ID, a.Resource)
+		proof, err := d.erase(ctx, a.Resource)
+		if err != nil {
+			return err
+		}
+		return d.gone(ctx, al.ID, proof)
 	})
 }
 
@@ -204,7 +216,7 @@ func (c *Control) Fsck(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return lines, err
 	}
-	signed, bundles := 0, 0
+	signed, bundles, logs := 0, 0, 0
 	for _, at := range all {
 		r := at.Report
 		if _, err := c.manifest(r.Manifest); err != nil {
@@ -217,16 +229,25 @@ func (c *Control) Fsck(ctx context.Context) ([]string, error) {
 			bundles++
 		}
 		if r.Evidence != "" {
-			if err := c.checkEvidence(ctx, at); err != nil {
+			behind, err := c.checkEvidence(ctx, at)
+			if err != nil {
 				fault("evidence of %s: %v", r.Attempt, err)
+			}
+			if behind {
+				lines = append(lines, fmt.Sprintf("to reconcile: the summary of %s does not say yet that it was accepted", r.Attempt))
 			}
 			signed++
 		}
+		n, err := c.checkLogs(at)
+		if err != nil {
+			fault("logs of %s: %v", r.Attempt, err)
+		}
+		logs += n
 	}
 	if err := c.checkpoints(ctx, fault); err != nil {
 		return lines, err
 	}
-	lines = append(lines, fmt.Sprintf("attempts: %d; %d results in quarantine, %d signed statements with checkpoints", len(all), bundles, signed))
+	lines = append(lines, fmt.Sprintf("attempts: %d; %d results in quarantine, %d signed statements with checkpoints and summaries, %d logs", len(all), bundles, signed, logs))
 	world, err := c.world(ctx)
 	if err != nil {
 		return lines, err
@@ -256,20 +277,54 @@ func (c *Control) checkBundle(d sallyport.Digest) error {
 	return err
 }
 
-// checkEvidence verifies a statement, that it is the one the journal names, and its checkpoint.
-func (c *Control) checkEvidence(ctx context.Context, at journal.Attempt) error {
+// checkLogs compares the logs that are still there with what was recorded of them, and counts them. Of an Attempt
+// that is being worked on none is compared: they may be written anew.
+func (c *Control) checkLogs(at journal.Attempt) (n int, err error) {
+	if !at.Report.State.Ended() {
+		return 0, nil
+	}
+	var differ []string
+	for _, l := range at.Logs {
+		f, err := os.Open(c.logPath(at.Report.Attempt, l.Name))
+		if os.IsNotExist(err) {
+			continue // removed by retention, or by hand
+		}
+		if err != nil {
+			return n, err
+		}
+		sum, bytes, err := sumFile(f)
+		f.Close()
+		if err != nil {
+			return n, err
+		}
+		if n++; sum != l.Digest || bytes != l.Bytes {
+			differ = append(differ, l.Name)
+		}
+	}
+	if len(differ) > 0 {
+		return n, fmt.Errorf("not as they were recorded: %s", strings.Join(differ, ", "))
+	}
+	return n, nil
+}
+
+// checkEvidence verifies a statement, that it is the one the journal names, its checkpoint and its summary. Behind:
+// the summary is still to follow the journal.
+func (c *Control) checkEvidence(ctx context.Context, at journal.Attempt) (behind bool, err error) {
 	b, err := os.ReadFile(at.Report.Evidence)
 	if err != nil {
-		return err
+		return false, err
 	}
 	v, err := evidence.Verify(b, c.keys.Keys(), evidence.Expect{Attempt: at.Report.Attempt, Manifest: at.Report.Manifest})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if v.Envelope != at.Report.EvidenceDigest {
-		return fmt.Errorf("%s is not the envelope that the journal recorded", at.Report.Evidence)
+		return false, fmt.Errorf("%s is not the envelope that the journal recorded", at.Report.Evidence)
 	}
-	return c.checkpoint(ctx, v.Statement.Predicate.Journal.Note)
+	if err := c.checkpoint(ctx, v.Statement.Predicate.Journal.Note); err != nil {
+		return false, err
+	}
+	return c.checkSummary(ctx, at, v)
 }
 
 // checkpoints judges the journal against every statement in the state folder, also those that it does not name
@@ -331,13 +386,17 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 	var lines []string
 	kept := map[string]bool{}
 	repos := map[string]bool{}
+	driven := 0
 	for _, at := range all {
+		if !at.Report.State.Ended() || !free(at.Lease) {
+			driven++ // also an ended one of which somebody runs a check again, or has a shell on it
+		}
 		repos[at.Report.Repository] = true
 		if at.Report.Bundle != "" {
 			kept[at.Report.Bundle.Hex()] = true
 		}
 		dir := filepath.Join(c.attemptFolder(at.Report.Attempt), "layers")
-		if _, err := os.Lstat(dir); err == nil && at.Report.State.Ended() {
+		if _, err := os.Lstat(dir); err == nil && at.Report.State.Ended() && free(at.Lease) {
 			lines = append(lines, "remove layers of "+string(at.Report.Attempt))
 			if !dryRun {
 				if err := os.RemoveAll(dir); err != nil {
@@ -360,11 +419,6 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 			_ = os.Remove(filepath.Join(c.cfg.State, "quarantine", e.Name()))
 		}
 	}
-	more, err := c.gcCaches(ctx, dryRun)
-	lines = append(lines, more...)
-	if err != nil {
-		return lines, err
-	}
 	halves, err := c.halfWritten()
 	if err != nil {
 		return lines, err
@@ -375,34 +429,42 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 			_ = os.Remove(h)
 		}
 	}
-	live, err := c.journal.Attempts(ctx, false)
+	if driven > 0 {
+		return append(lines, fmt.Sprintf("cached checkouts and cache layers are left alone: %d attempts are being worked on", driven)), nil
+	}
+	more, err := c.gcCaches(dryRun)
+	lines = append(lines, more...)
 	if err != nil {
 		return lines, err
 	}
-	if len(live) > 0 {
-		return append(lines, fmt.Sprintf("cached checkouts are left alone: %d attempts are live", len(live))), nil
-	}
-	for path := range repos {
-		repo, err := change.Open(ctx, path)
-		if err != nil {
-			continue // the repository is gone; its store is small
-		}
-		s, err := c.store(ctx, repo)
+	for _, path := range slices.Sorted(maps.Keys(repos)) {
+		line, err := c.gcCheckouts(ctx, path, dryRun)
 		if err != nil {
 			return lines, err
 		}
-		if dryRun {
-			continue
-		}
-		freed, err := s.Evict(ctx, keepCheckout)
-		if err != nil {
-			return lines, err
-		}
-		if freed > 0 {
-			lines = append(lines, fmt.Sprintf("freed %d bytes of cached checkouts of %s", freed, path))
-		}
+		lines = append(lines, line...)
 	}
 	return lines, nil
+}
+
+// gcCheckouts removes a repository's cached checkouts beyond the cache's size.
+func (c *Control) gcCheckouts(ctx context.Context, path string, dryRun bool) ([]string, error) {
+	repo, err := change.Open(ctx, path)
+	if err != nil {
+		return nil, nil // the repository is gone; its store is small
+	}
+	s, err := c.store(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	bytes, err := s.Evictable(keepCheckout)
+	if err == nil && !dryRun {
+		_, err = s.Evict(ctx, keepCheckout) // also what broken builds left
+	}
+	if err != nil || bytes == 0 {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("remove %d bytes of cached checkouts of %s", bytes, path)}, nil
 }
 
 // halfWritten are the temporary files of durable writes that a crash cut short, old enough that nobody writes

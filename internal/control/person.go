@@ -29,8 +29,17 @@ func (c *Control) Cancel(ctx context.Context, id, who, why string) error {
 
 // Approve records a person's word for an Attempt that awaits it, bound to evidence and target, and publishes.
 func (c *Control) Approve(ctx context.Context, id, who, why string) (journal.Attempt, error) {
-	at, err := c.judgedBy(ctx, id, lifecycle.AttemptApproved, who, why)
+	at, err := c.Attempt(ctx, id)
 	if err != nil {
+		return at, err
+	}
+	for _, k := range at.Report.Checks {
+		if k.Status == sallyport.CheckFlaky && why == "" {
+			return at, &sallyport.Error{Op: "approve", Code: sallyport.CodeDenied, Subject: string(at.Report.Attempt),
+				Message: "check " + k.Name + " is flaky: " + k.Message, Hint: "say with --why what makes the change right all the same"}
+		}
+	}
+	if at, err = c.judgedBy(ctx, string(at.Report.Attempt), lifecycle.AttemptApproved, who, why); err != nil {
 		return at, err
 	}
 	return c.Publish(ctx, string(at.Report.Attempt))
@@ -41,20 +50,35 @@ func (c *Control) Reject(ctx context.Context, id, who, why string) (journal.Atte
 	return c.judgedBy(ctx, id, lifecycle.AttemptDisallowed, who, why)
 }
 
+// verbs are what a person calls the events of their word.
+var verbs = map[lifecycle.Type]string{lifecycle.AttemptApproved: "approve", lifecycle.AttemptDisallowed: "reject"}
+
 func (c *Control) judgedBy(ctx context.Context, id string, event lifecycle.Type, who, why string) (journal.Attempt, error) {
 	at, err := c.Attempt(ctx, id)
 	if err != nil {
 		return at, err
 	}
+	// The journal would say no as well, in its own words.
+	if _, err := lifecycle.NextAttempt(at.Report.State, event, ""); err != nil {
+		return at, &sallyport.Error{Op: verbs[event], Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "it is " + string(at.Report.State), Hint: sallyport.HintOf(err)}
+	}
 	m, err := c.manifest(at.Report.Manifest)
 	if err != nil {
 		return at, err
+	}
+	if event == lifecycle.AttemptDisallowed && at.Report.Evidence != "" {
+		if err := c.summarise(ctx, at.Report.Evidence, at.Report.Attempt, sallyport.DecisionRejected); err != nil {
+			return at, err
+		}
 	}
 	if _, err := c.journal.Append(ctx, nil, journal.Record{Type: event, Attempt: at.Report.Attempt,
 		Data: lifecycle.Approval{Who: who, Why: why, Evidence: at.Report.EvidenceDigest, Target: branchOf(m)}}); err != nil {
 		return at, err
 	}
-	return c.journal.Attempt(ctx, at.Report.Attempt)
+	if at, err = c.journal.Attempt(ctx, at.Report.Attempt); err != nil || event != lifecycle.AttemptApproved {
+		return at, err
+	}
+	return at, c.summarise(ctx, at.Report.Evidence, at.Report.Attempt, sallyport.DecisionAccepted)
 }
 
 // Publish moves the WorkOrder's branch to an accepted Attempt's commit. Done already: nothing. Not accepted:

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,6 +46,9 @@ func (d *driver) intend(ctx context.Context, spec provider.Spec, label, placehol
 		spec.Limits.CPU = float64(runtime.NumCPU()) // a layer that must hold needs a limit: the whole machine's
 	}
 	f := frozen{Spec: spec, Secret: secret, Placeholder: placeholder}
+	if err := d.learn(f); err != nil {
+		return f, err
+	}
 	b, err := json.Marshal(f)
 	if err != nil {
 		return frozen{}, err
@@ -71,7 +73,14 @@ func (d *driver) thaw(a sallyport.AllocationID) (frozen, error) {
 	if err != nil {
 		return f, &sallyport.Error{Op: "read allocation", Code: sallyport.CodeCorrupt, Subject: string(a), Err: err}
 	}
-	return f, nil
+	return f, d.learn(f)
+}
+
+// warm has the provider do meanwhile what is the same for every sandbox. Where it fails, Create does it.
+func (d *driver) warm(ctx context.Context) {
+	if w, ok := d.provider.(provider.Warmer); ok {
+		go func() { _ = w.Warm(ctx) }()
+	}
 }
 
 // make creates the sandbox of an intent and binds the provider's exact id.
@@ -109,13 +118,34 @@ func (d *driver) destroy(ctx context.Context, a sallyport.AllocationID, rid sall
 	return d.finishDestroy(ctx, a, rid)
 }
 
+// finishDestroy leaves what it could not destroy to the reconciler: the Attempt need not fail for it.
 func (d *driver) finishDestroy(ctx context.Context, a sallyport.AllocationID, rid sallyport.ResourceID) error {
-	var err error
+	proof, err := d.erase(ctx, rid)
+	switch {
+	case err == nil:
+		return d.gone(ctx, a, proof)
+	case ctx.Err() != nil:
+		return err
+	}
+	if al, aerr := d.allocation(ctx, a); aerr != nil || al.State == sallyport.SandboxFailed || al.State == sallyport.SandboxOrphaned {
+		return aerr // an earlier try has said so
+	}
+	return d.record(ctx, journal.Record{Type: lifecycle.AllocationFailed, Allocation: a, Data: sallyport.Reason{Code: "not-destroyed", Message: err.Error(), Hint: "`sallyport reconcile` tries again"}})
+}
+
+// gone records the proof of a sandbox's absence.
+func (d *driver) gone(ctx context.Context, a sallyport.AllocationID, proof string) error {
+	_ = os.Remove(d.frozenPath(a))
+	return d.record(ctx, journal.Record{Type: lifecycle.AllocationTerminated, Allocation: a, Data: sallyport.Reason{Code: "gone", Message: proof}})
+}
+
+// erase destroys a resource and returns the provider's word that it is gone.
+func (d *driver) erase(ctx context.Context, rid sallyport.ResourceID) (proof string, err error) {
 	for try := range 5 {
 		if try > 0 {
 			select {
 			case <-ctx.Done():
-				return ctx.Err()
+				return "", ctx.Err()
 			case <-time.After(time.Duration(try) * 200 * time.Millisecond):
 			}
 		}
@@ -123,21 +153,13 @@ func (d *driver) finishDestroy(ctx context.Context, a sallyport.AllocationID, ri
 			continue
 		}
 		if _, err = d.provider.Lookup(ctx, rid); sallyport.CodeOf(err) == sallyport.CodeNotFound {
-			_ = os.Remove(d.frozenPath(a))
-			return d.record(ctx, journal.Record{Type: lifecycle.AllocationTerminated, Allocation: a, Data: sallyport.Reason{Code: "gone", Message: err.Error()}})
+			return err.Error(), nil
 		}
 		if err == nil {
 			err = &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(rid), Message: "the provider still shows it"}
 		}
 	}
-	if al, aerr := d.allocation(ctx, a); aerr != nil || al.State == sallyport.SandboxFailed || al.State == sallyport.SandboxOrphaned {
-		return aerr // an earlier try has said so
-	}
-	rerr := d.record(ctx, journal.Record{Type: lifecycle.AllocationFailed, Allocation: a, Data: sallyport.Reason{Code: "not-destroyed", Message: err.Error(), Hint: "`sallyport reconcile` tries again"}})
-	if rerr != nil {
-		return rerr
-	}
-	return nil // reported, retried by the reconciler; the Attempt need not fail for it
+	return "", err
 }
 
 // resource is an Allocation's exact id, also where a crash came before it was bound: it is derived from the
@@ -251,6 +273,8 @@ func (d *driver) remaining(ctx context.Context) (time.Duration, error) {
 	return left, nil
 }
 
-func (d *driver) logPath(name string) string {
-	return filepath.Join(d.c.attemptFolder(d.id), fmt.Sprintf("%s.log", name))
+func (d *driver) logPath(name string) string { return d.c.logPath(d.id, name) }
+
+func (c *Control) logPath(id sallyport.AttemptID, name string) string {
+	return filepath.Join(c.attemptFolder(id), name+".log")
 }

@@ -19,6 +19,7 @@ import (
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/id"
+	"sallyport.dev/sallyport/internal/inspect"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/manifest"
@@ -145,7 +146,7 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 		file = *r.File
 	}
 	in := manifest.Input{WorkOrder: manifest.Merge(file, r.Flags), Places: manifest.MergePlaces(r.Places, r.Flags),
-		Path: repo.Top, Subfolder: repo.Subfolder, Provider: "local"}
+		Path: repo.Top, Subfolder: repo.Subfolder, Provider: "local", Rules: findingRules()}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // a refusal need not wait for what is still being looked at
 	var look <-chan dirt
@@ -159,6 +160,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if in.Base, protected, err = resolveBase(ctx, repo, in.WorkOrder.Base, manifest.ProtectedRef(in.User, in.Ceiling)); err != nil {
 		return fail(err)
 	}
+	if err := missesNothing(ctx, repo, in.Base); err != nil {
+		return fail(err)
+	}
 	if in.Repository, in.Source, err = c.policy(ctx, repo, protected, r.Announce); err != nil {
 		return fail(err)
 	}
@@ -168,7 +172,7 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if err := c.dirty(ctx, repo, &in, look, r.Announce); err != nil {
 		return fail(err)
 	}
-	if err := standsInBase(ctx, repo, in); err != nil {
+	if err := c.standsInside(ctx, repo, in); err != nil {
 		return fail(err)
 	}
 	name, err := manifest.AgentName(in.WorkOrder, in.User, in.Ceiling)
@@ -192,6 +196,7 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if err != nil {
 		return fail(err)
 	}
+	in.Host.Home = tools.Home
 	in.Toolchain = manifest.Toolchain{Mounts: tools.Mounts, Path: tools.Path, Env: tools.Env}
 	m, err := manifest.Compile(in)
 	if err != nil {
@@ -245,20 +250,26 @@ func resolveBase(ctx context.Context, repo *change.Repo, rev, configured string)
 	return manifest.Base{Ref: base.Ref, Commit: base.Commit, Tree: base.Tree, StartTree: base.Tree, Protected: ok}, protected, nil
 }
 
-// standsInBase refuses a folder that the sandbox would not have: the agent starts where the person stands.
-func standsInBase(ctx context.Context, repo *change.Repo, in manifest.Input) error {
-	if repo.Subfolder == "" || in.WorkOrder.IncludeDirty {
+// standsInside refuses a folder that the sandbox would not have: the agent starts where the person stands.
+func (c *Control) standsInside(ctx context.Context, repo *change.Repo, in manifest.Input) error {
+	if repo.Subfolder == "" {
 		return nil
 	}
-	_, err := repo.ReadFile(ctx, in.Base.Commit, repo.Subfolder, 0)
-	switch code := sallyport.CodeOf(err); {
-	case code == sallyport.CodeInvalid: // there, and no file
-		return nil
-	case err == nil, code == sallyport.CodeExhausted, code == sallyport.CodeNotFound:
-		return &sallyport.Error{Op: "run", Code: sallyport.CodeInvalid, Subject: repo.Subfolder, Message: "the folder you stand in is not in the base " + in.Base.Commit.Short() + ", so no agent can start there",
-			Hint: "go to a folder that is committed, or add --include-dirty"}
+	s, err := c.store(ctx, repo)
+	if err != nil {
+		return err
 	}
-	return err
+	ok, err := s.HasFolder(ctx, in.Base.StartTree, repo.Subfolder)
+	if err != nil || ok {
+		return err
+	}
+	e := &sallyport.Error{Op: "run", Code: sallyport.CodeInvalid, Subject: repo.Subfolder, Message: "the folder you stand in is not in the base " + in.Base.Commit.Short() + ", so no agent can start there",
+		Hint: "go to a folder that is committed, or add --include-dirty"}
+	if in.WorkOrder.IncludeDirty {
+		e.Message = "the folder you stand in is empty or ignored, and git takes no such folder, so no agent can start there"
+		e.Hint = "go to a folder with files that git does not ignore"
+	}
+	return e
 }
 
 // maxPolicy bounds a policy file.
@@ -403,6 +414,10 @@ func lookForDirt(ctx context.Context, repo *change.Repo) <-chan dirt {
 // dirty says what is not in the base, or takes it in where that was asked for.
 func (c *Control) dirty(ctx context.Context, repo *change.Repo, in *manifest.Input, look <-chan dirt, announce func(string)) error {
 	if in.WorkOrder.IncludeDirty {
+		if home, err := os.UserHomeDir(); err == nil && holdsHome(repo, home) {
+			return &sallyport.Error{Op: "run", Code: sallyport.CodeInvalid, Subject: "--include-dirty", Message: "the repository holds your home folder, and with it all that lies there and that no rule ignores would be taken in",
+				Hint: "commit what the agent should have, or list it under copy:"}
+		}
 		s, err := c.store(ctx, repo)
 		if err != nil {
 			return err
@@ -487,10 +502,18 @@ func firstWord(run string) string {
 
 func hostFacts() manifest.Host {
 	h := manifest.Host{CPUs: runtime.NumCPU()}
-	h.Home, _ = os.UserHomeDir()
 	var si unix.Sysinfo_t
 	if unix.Sysinfo(&si) == nil {
 		h.Memory = int64(si.Totalram) * int64(si.Unit)
 	}
 	return h
+}
+
+// findingRules are the rules that a policy's findings: may name.
+func findingRules() map[string]manifest.Rule {
+	rules := map[string]manifest.Rule{}
+	for _, r := range inspect.Rules() {
+		rules[r.ID] = manifest.Rule{Severity: r.Severity, Floor: r.Floor}
+	}
+	return rules
 }

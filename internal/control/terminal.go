@@ -50,7 +50,7 @@ func (d *driver) serveTerminal(ctx context.Context, f frozen, w provider.Wire) f
 			if err != nil {
 				return
 			}
-			go serveOne(ctx, c, w)
+			go d.serveOne(ctx, c, w)
 		}
 	}()
 	return func() { l.Close() }
@@ -76,8 +76,12 @@ func dialShort(path string) (net.Conn, error) {
 	return net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-func serveOne(ctx context.Context, c net.Conn, w provider.Wire) {
+func (d *driver) serveOne(ctx context.Context, c net.Conn, w provider.Wire) {
 	defer c.Close()
+	out, err := d.shown(c)
+	if err != nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
@@ -97,7 +101,8 @@ func serveOne(ctx context.Context, c net.Conn, w provider.Wire) {
 			}
 		}
 	}()
-	_, _ = w.Output(ctx, 0, c)
+	_, _ = w.Output(ctx, 0, out)
+	_ = out.Close()
 }
 
 func readTerminalFrame(r io.Reader) (byte, []byte, error) {
@@ -254,7 +259,7 @@ func relay(conn net.Conn, keys *keyboard, t Terminal) error {
 func (c *Control) Shell(ctx context.Context, id string, t Terminal) (int, error) {
 	exit := provider.Exit{Code: -1}
 	err := c.borrowed(ctx, id, func(ctx context.Context, d *driver, at journal.Attempt) error {
-		ws, err := d.workspace(ctx, at.Imported.Tree)
+		ws, co, err := d.workspace(ctx, at.Imported.Tree)
 		if err != nil {
 			return err
 		}
@@ -268,11 +273,11 @@ func (c *Control) Shell(ctx context.Context, id string, t Terminal) (int, error)
 		if err != nil {
 			return err
 		}
-		rid, err := d.make(ctx, f)
+		rid, err := d.makeOn(ctx, f, co)
 		if err != nil {
 			return err
 		}
-		exit, err = d.shellIn(ctx, f, rid, t)
+		err = d.standingOn(ctx, co, func(ctx context.Context) (err error) { exit, err = d.shellIn(ctx, f, rid, t); return err })
 		if derr := d.destroy(context.WithoutCancel(ctx), f.Spec.Allocation, rid, "the shell has ended"); err == nil {
 			err = derr
 		}
@@ -291,7 +296,7 @@ func (d *driver) shellIn(ctx context.Context, f frozen, rid sallyport.ResourceID
 		return provider.Exit{}, err
 	}
 	ours, theirs := net.Pipe()
-	go serveOne(ctx, theirs, w)
+	go d.serveOne(ctx, theirs, w)
 	in := t.In
 	if t.Resized == nil {
 		in = &piped{r: in}
@@ -299,7 +304,7 @@ func (d *driver) shellIn(ctx context.Context, f frozen, rid sallyport.ResourceID
 	if err := relay(ours, pump(in), t); err != nil {
 		return provider.Exit{}, err
 	}
-	return w.Wait(ctx)
+	return d.ended(ctx, w)
 }
 
 // endKey is what a terminal turns into an end of input.

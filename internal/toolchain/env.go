@@ -78,7 +78,7 @@ func settings(path string) map[string]string {
 // environment is everything that a command inside finds in its environment, except what the caller adds.
 func (r *resolver) environment(path []string) map[string]string {
 	env := map[string]string{
-		"HOME": r.home, "PATH": strings.Join(path, ":"), "TMPDIR": "/tmp", "SHELL": r.shell(), "USER": r.user(), "LOGNAME": r.user(),
+		"HOME": r.inside(), "PATH": strings.Join(path, ":"), "TMPDIR": "/tmp", "SHELL": r.shell(), "USER": r.user(), "LOGNAME": r.user(),
 		"LANG": "C.UTF-8", "TERM": "xterm-256color",
 		"npm_config_prefix": r.own(), "GOTOOLCHAIN": r.goToolchain(),
 	}

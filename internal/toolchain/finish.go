@@ -17,12 +17,15 @@ func (r *resolver) finish() Result {
 			r.notice("%s is empty inside: it may hold a credential", p)
 		}
 	}
+	if r.inside() == HomeAside {
+		r.notice("your home folder lies in the repository: a sandbox has what is tracked of it, and its own home at %s", HomeAside)
+	}
 	path := r.pathInside()
 	env := r.environment(path)
 	links := r.linksOutside()
 	mounts := r.withLinks(r.kept(), links)
 	slices.Sort(r.notices)
-	return Result{Mounts: mounts, Links: links, Path: path, Env: env, Home: r.home, Repo: r.repo, Notices: append([]string{}, r.notices...)}
+	return Result{Mounts: mounts, Links: links, Path: path, Env: env, Home: r.inside(), Repo: r.repo, Notices: append([]string{}, r.notices...)}
 }
 
 // hideSecrets hides the credential folders that lie in something mounted.

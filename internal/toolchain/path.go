@@ -109,6 +109,6 @@ func (r *resolver) visible(dir string) bool {
 // own is a folder in the fresh home for what is installed inside (npm -g, go install): the operator's own
 // folders for that are mounted read-only. It comes last on PATH, so that nothing installed can take the
 // place of a program of the host.
-func (r *resolver) own() string { return filepath.Join(r.home, ".sallyport") }
+func (r *resolver) own() string { return filepath.Join(r.inside(), ".sallyport") }
 
 func (r *resolver) ownBin() string { return filepath.Join(r.own(), "bin") }

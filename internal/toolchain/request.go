@@ -43,6 +43,18 @@ type Request struct {
 	Never []string
 }
 
+// HomeAside is the home inside where the repository holds the user's own: what is left in a home must not become a
+// part of the repository.
+const HomeAside = "/run/sallyport/home"
+
+// inside is the home that the sandbox has.
+func (r *resolver) inside() string {
+	if within(r.home, r.repo) {
+		return HomeAside
+	}
+	return r.home
+}
+
 // Result is what a sandbox gets. Slices are never nil. Two calls on an unchanged host are equal.
 type Result struct {
 	// Mounts, parents first. A Mount whose Path is a symbolic link on the host is to be made as that link;
@@ -55,7 +67,7 @@ type Result struct {
 	Path []string
 	// Env is the complete environment inside.
 	Env map[string]string
-	// Home is Request.Home without symbolic links: where the fresh home belongs.
+	// Home is where the fresh home belongs: Request.Home without symbolic links, or HomeAside.
 	Home string
 	// Repo is Request.Repo without symbolic links: dependency folders are mounted below it.
 	Repo string
