@@ -11,6 +11,8 @@ need python3 python3
 need node nodejs
 need npm npm
 need gcc gcc
+need cargo cargo
+need less less
 need bwrap bubblewrap
 need qemu-system-x86_64 qemu-system-x86
 want=$(awk '$1=="modernc.org/libc"{print $2}' "$(go list -m -f '{{.Dir}}' modernc.org/sqlite)/go.mod")
