@@ -129,7 +129,7 @@ func (d *driver) copyOutput(ctx context.Context, w provider.Wire, name string) e
 		return err
 	}
 	log, sum := lifecycle.Log{Name: name}, sha256.New()
-	out := r.CountedWriter(io.MultiWriter(file, sum), &log.Redactions)
+	out := r.Live(io.MultiWriter(file, sum), &log.Redactions)
 	_, err = w.Output(ctx, 0, out)
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err

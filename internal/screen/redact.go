@@ -222,9 +222,11 @@ func (r *Redactor) Names(b []byte) []string {
 // secret, less than the longest form; Close writes that and does not close w. Not safe for concurrent use.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return r.stages(w, false, r.count) }
 
-// CountedWriter is Writer, and adds to n how often this stream's secrets were replaced; it is right once closed.
-func (r *Redactor) CountedWriter(w io.Writer, n *int64) io.WriteCloser {
-	return r.stages(w, false, func(name string) { r.count(name); *n++ })
+// Live is Writer for a stream that somebody follows: once nothing has come for a moment, up to three characters that
+// could be the beginning of a secret are let go, and only the rest of it can still be redacted. It adds to n how often
+// this stream's secrets were replaced; n is right once it is closed. Safe for concurrent use.
+func (r *Redactor) Live(w io.Writer, n *int64) io.WriteCloser {
+	return newLive(r.stages(w, false, func(name string) { r.count(name); *n++ }))
 }
 
 // Terminal is Writer for a person who types and waits for the echo: up to three characters that could be the

@@ -8,7 +8,7 @@ import (
 // stages looks at a stream twice: at the bytes as they are, and then at what is left without control characters
 // and terminal sequences, which a person does not see and a terminal breaks long lines with. Either alone would miss
 // something: a sequence that was begun just before a secret takes its first character away.
-func (r *Redactor) stages(w io.Writer, eager bool, count func(name string)) io.WriteCloser {
+func (r *Redactor) stages(w io.Writer, eager bool, count func(name string)) *stage {
 	shown := &stage{r: r, w: w, count: count, quiet: true, eager: eager}
 	return &stage{r: r, w: shown, last: shown, count: count, eager: eager}
 }
@@ -20,7 +20,7 @@ const eagerBytes = 3
 type stage struct {
 	r     *Redactor
 	w     io.Writer
-	last  io.Closer // closed with this one; nil: none
+	last  *stage // closed with this one; nil: none
 	count func(name string)
 	quiet bool // look at view, not at pending itself
 	eager bool
@@ -70,6 +70,18 @@ func (s *stage) Close() error {
 	return err
 }
 
+// release lets go, now, what an eager stage would not have held.
+func (s *stage) release() error {
+	eager := s.eager
+	s.eager = true
+	err := s.drain(false)
+	s.eager = eager
+	if s.last != nil && err == nil {
+		err = s.last.release()
+	}
+	return err
+}
+
 // drain writes everything of pending whose fate is known. Secrets that overlap become one mark: the rest of
 // the second would be a part of it in the clear.
 func (s *stage) drain(last bool) error {
@@ -110,7 +122,7 @@ func (s *stage) drain(last bool) error {
 		from = s.pass(from, end, true)
 	}
 	s.keep(from, i)
-	if s.eager && s.covered == 0 && len(s.pending) <= eagerBytes {
+	if s.eager && s.covered == 0 && len(view)-i <= eagerBytes {
 		s.out = append(s.out, s.pending[s.told:]...)
 		s.told = len(s.pending)
 	}

@@ -5,11 +5,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"sallyport.dev/sallyport"
 )
@@ -190,3 +193,47 @@ func BenchmarkText(b *testing.B) {
 		Text(text)
 	}
 }
+
+// TestLiveShowsTheEndOfALineAtOnce: whoever follows a log sees a line when it is written, also where its last
+// characters could begin a secret; a secret that comes without a pause is redacted whole, and of one that is typed
+// slowly at most its first three characters show.
+func TestLiveShowsTheEndOfALineAtOnce(t *testing.T) {
+	r, err := NewRedactor(map[string][]byte{"key": []byte("tango-foxtrot-0123456789")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int64
+	var mu sync.Mutex
+	var got bytes.Buffer
+	text := func() string { mu.Lock(); defer mu.Unlock(); return got.String() }
+	w := r.Live(writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return got.Write(p) }), &n)
+	write := func(s string) {
+		if _, err := io.WriteString(w, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); text() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%q, want %q", text(), want)
+			}
+		}
+	}
+	write("hello from the agent\x1b[0m\r\n")
+	shows("hello from the agent\x1b[0m\r\n")
+	write("tan")
+	shows("hello from the agent\x1b[0m\r\ntan")
+	write("go-foxtrot-01")
+	write("23456789 end\n")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "hello from the agent\x1b[0m\r\ntan[redacted:key] end\n"; text() != want || n != 1 {
+		t.Errorf("%q, %d times; want %q", text(), n, want)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
