@@ -104,34 +104,47 @@ func (s *Store) existing(key string) (*held, int, error) {
 	next := 1
 	for _, n := range numbers {
 		next = max(next, n+1)
-		if h := s.hold(filepath.Join(s.cacheDir(), fmt.Sprintf("%s.%d", key, n))); h != nil {
-			return h, 0, nil
+		if h, err := s.hold(filepath.Join(s.cacheDir(), fmt.Sprintf("%s.%d", key, n))); h != nil || err != nil {
+			return h, 0, err
 		}
 	}
 	return nil, next, nil
 }
 
-// hold locks an entry and begins its comparison; nil if it is being removed or known as damaged. What nobody
-// uses and is damaged is removed.
-func (s *Store) hold(entry string) *held {
+// hold locks an entry and begins its comparison; nil if it is gone, being removed or known as damaged. What nobody
+// uses and is damaged is removed. CodeUnavailable: nobody could look.
+func (s *Store) hold(entry string) (h *held, err error) {
+	err = patiently(context.Background(), func() error { h, err = tryHold(entry); return err })
+	return h, err
+}
+
+// tryHold is hold once; its errors are those of a machine that lacks something.
+func tryHold(entry string) (*held, error) {
 	lock, err := os.OpenFile(filepath.Join(entry, "lock"), os.O_RDWR, 0)
+	if lacks(err) {
+		return nil, err
+	}
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	if unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil || !stillThere(lock, entry) {
 		lock.Close()
-		return nil
+		return nil, nil
 	}
 	record := filepath.Join(entry, "manifest")
 	m, err := readManifest(record)
+	if lacks(err) {
+		lock.Close()
+		return nil, err
+	}
 	if err != nil {
 		discard(entry, lock)
-		return nil
+		return nil, nil
 	}
 	now := time.Now()
 	os.Chtimes(lock.Name(), now, now) // for Evict: last used
 	dir := filepath.Join(entry, "data")
-	return &held{dir: dir, lock: lock, m: m, compare: m.compare(dir, func() { os.Remove(record) })}
+	return &held{dir: dir, lock: lock, m: m, compare: m.compare(dir, func() { os.Remove(record) })}, nil
 }
 
 // stillThere: between open and flock the entry may have been renamed away.
@@ -300,7 +313,7 @@ func (s *Store) entries() (entries []cached, broken []string, total int64, err e
 func unused(path string) bool {
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
 	if err != nil {
-		return true
+		return os.IsNotExist(err)
 	}
 	defer lock.Close()
 	return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
@@ -308,8 +321,11 @@ func unused(path string) bool {
 
 func evictOne(path string) bool {
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
-	if err != nil {
+	if os.IsNotExist(err) {
 		return os.RemoveAll(path) == nil // an entry without a lock can be held by nobody
+	}
+	if err != nil {
+		return false // nobody could look
 	}
 	return discard(path, lock)
 }
@@ -317,11 +333,12 @@ func evictOne(path string) bool {
 // sweep removes a half-built or half-removed folder unless its builder lives.
 func sweep(path string) {
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
-	if err != nil {
+	switch {
+	case err == nil:
+		discard(path, lock)
+	case os.IsNotExist(err):
 		if fi, serr := os.Stat(path); serr == nil && time.Since(fi.ModTime()) > time.Minute {
 			os.RemoveAll(path) // the moment between making the folder and its lock has long passed
 		}
-		return
 	}
-	discard(path, lock)
 }

@@ -32,8 +32,8 @@ type CheckoutOptions struct {
 type Checkout struct {
 	Files  string // raw files of Tree, with an empty ".git" as a mount point
 	GitDir string // "" without a Commit
-	// Locks keep the folders from eviction as long as any copy of these descriptors is open; a process that
-	// outlives this one is given them.
+	// Locks keep the folders from eviction as long as any copy of these descriptors is open; without a driver, GC
+	// spares all checkouts while an Attempt has not ended.
 	Locks  []*os.File
 	Reused bool // nothing had to be built
 	// Release closes the locks. It may be called again.
@@ -132,8 +132,8 @@ func (s *Store) reopen(dir string) (*held, error) {
 	if filepath.Base(dir) != "data" || filepath.Dir(entry) != s.cacheDir() {
 		return nil, bad
 	}
-	if h := s.hold(entry); h != nil {
-		return h, nil
+	if h, err := s.hold(entry); h != nil || err != nil {
+		return h, err
 	}
 	bad.Code, bad.Message = sallyport.CodeCorrupt, "it is gone or known as damaged"
 	return nil, bad

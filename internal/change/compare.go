@@ -2,8 +2,11 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +54,7 @@ func (c *comparison) end() {
 // One thread, as a sandbox is being started beside it; each folder is opened once, and its names are looked up
 // in it and not by their whole paths.
 func (m *manifest) verify(ctx context.Context, root string) error {
-	top, err := openFolder(unix.AT_FDCWD, root)
+	top, err := openFolder(ctx, unix.AT_FDCWD, root)
 	if err != nil {
 		return differs(".", err)
 	}
@@ -64,23 +67,63 @@ func (m *manifest) verify(ctx context.Context, root string) error {
 				return err
 			}
 			unix.Close(at)
-			if at, err = openFolder(top, dir); err != nil {
+			if at, err = openFolder(ctx, top, dir); err != nil {
 				return differs(dir, err)
 			}
 			in = dir
 		}
 		var st unix.Stat_t
-		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || statOf(&st, m.anyCtime) != want {
+		err := patiently(ctx, func() error { return unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+		if err != nil || statOf(&st, m.anyCtime) != want {
 			return differs(path.Join(dir, name), err)
 		}
 		return nil
 	})
 }
 
-func openFolder(at int, name string) (int, error) {
-	return unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func openFolder(ctx context.Context, at int, name string) (fd int, err error) {
+	err = patiently(ctx, func() error {
+		fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
 }
 
+// lacking is what a machine answers that has no descriptor or no memory to look with: of the folder it says nothing.
+var lacking = []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EINTR}
+
+func lacks(err error) bool {
+	return slices.ContainsFunc(lacking, func(l error) bool { return errors.Is(err, l) })
+}
+
+// How long, and how often, a look is repeated that the machine lacks something for.
+const (
+	lackPatience = 30 * time.Second
+	lackPause    = 10 * time.Millisecond
+)
+
+// patiently looks until the machine can. CodeUnavailable: not for too long, or until ctx was done.
+func patiently(ctx context.Context, look func() error) error {
+	var began time.Time
+	for {
+		err := look()
+		if !lacks(err) {
+			return err
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		if time.Since(began) > lackPatience || ctx.Err() != nil {
+			return &sallyport.Error{Op: "compare checkout", Code: sallyport.CodeUnavailable, Message: "this machine has nothing left to look with", Err: err}
+		}
+		time.Sleep(lackPause)
+	}
+}
+
+// differs is CodeCorrupt, unless nobody could look.
 func differs(path string, err error) error {
+	if sallyport.CodeOf(err) == sallyport.CodeUnavailable {
+		return err
+	}
 	return &sallyport.Error{Op: "compare checkout", Code: sallyport.CodeCorrupt, Subject: fmt.Sprintf("%+q", path), Message: "is not as it was written", Err: err}
 }

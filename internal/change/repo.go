@@ -116,7 +116,10 @@ func (r *Repo) complete(dir string, at place, as identity) error {
 		return refuse(dir, "this is a submodule of "+at.outer, "run in "+at.outer+", or in a clone of its own")
 	}
 	r.Top = at.top
-	if !utf8.ValidString(r.Top) {
+	switch {
+	case r.Top == "/":
+		return refuse(r.Top, "the repository is the root of the file system, which a sandbox needs for itself", "work in a clone elsewhere")
+	case !utf8.ValidString(r.Top):
 		return refuse(printable(r.Top), "the path of the repository is not UTF-8", "move it to a plain path")
 	}
 	// A folder inside may belong to somebody else; what counts is who owns the repository.

@@ -190,3 +190,12 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("local: %q", n)
 	}
 }
+
+// TestOpenRefusesTheRoot: a sandbox has a root of its own, which a work tree there would have to be.
+func TestOpenRefusesTheRoot(t *testing.T) {
+	f := newFixture(t, SHA1, sampleFiles)
+	r := &Repo{GitDir: f.repo.GitDir, CommonDir: f.repo.CommonDir, ObjectFormat: SHA1}
+	if err := r.complete("/", place{top: "/"}, identity{uid: f.repo.Owner}); sallyport.CodeOf(err) != sallyport.CodeInvalid || !strings.Contains(err.Error(), "root of the file system") {
+		t.Error(err)
+	}
+}

@@ -208,6 +208,9 @@ func (o *objects) find(tree sallyport.ObjectID, path string) (treeEntry, error) 
 			return treeEntry{}, notFound
 		}
 		entries, err := o.tree(at.id)
+		if err != nil && at.id != tree {
+			err = absent(err)
+		}
 		if err != nil {
 			return treeEntry{}, err
 		}

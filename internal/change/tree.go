@@ -113,7 +113,7 @@ func (o *objects) tree(id sallyport.ObjectID) ([]treeEntry, error) {
 	}
 	data, err := o.read(id, "tree", maxTreeBytes)
 	if err != nil {
-		return nil, absent(err)
+		return nil, err
 	}
 	entries, err := parseTree(o.format, data)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -179,7 +180,8 @@ func (h hierarchy) try(parent string) ([]string, error) {
 	}
 	var id [6]byte
 	rand.Read(id[:])
-	dir := filepath.Join(parent, ours, "probe-"+hex.EncodeToString(id[:]))
+	sweepProbes(filepath.Join(parent, ours))
+	dir := filepath.Join(parent, ours, probePrefix+hex.EncodeToString(id[:]))
 	pl := place{hierarchy: h, parent: parent, use: h.has}
 	err := pl.makeDir(dir)
 	defer pl.prune(filepath.Dir(dir))
@@ -205,6 +207,22 @@ func (h hierarchy) try(parent string) ([]string, error) {
 		return use, errors.New(strings.Join(refused, ", "))
 	}
 	return use, nil
+}
+
+// What a try makes is there for milliseconds; longer, its maker was ended meanwhile.
+const (
+	probePrefix = "probe-"
+	probeMost   = time.Minute
+)
+
+// sweepProbes removes what tries that were ended have left.
+func sweepProbes(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
+	for _, p := range left {
+		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > probeMost {
+			_ = unix.Rmdir(p)
+		}
+	}
 }
 
 // trialOf is a harmless write to a controller of a group that holds nothing.

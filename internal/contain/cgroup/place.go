@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 // that prunes an empty folder in between.
 func (p place) makeDir(dir string) error {
 	var err error
-	for range 10 {
+	for range 100 {
 		if err = p.makeOnce(dir); !errors.Is(err, unix.ENOENT) {
 			return err
 		}
@@ -63,26 +64,66 @@ func (p place) giveControllers(dir string) error {
 	return nil
 }
 
-// leaveAlone moves this process out of dir into a leaf below it, if it is the only one there. Other people's
-// processes are not touched: EBUSY. It is asked before anything is switched on: the kernel would take cpu and pids
-// above processes, and make of the folders below groups for threads, which no process can enter.
+// leaveAlone moves this process, and what it has started, out of dir into a leaf below it, if nobody else is there.
+// Other people's processes are not touched: EBUSY. It is asked before anything is switched on: the kernel would take
+// cpu and pids above processes, and make of the folders below groups for threads, which no process can enter.
 func (p place) leaveAlone(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, "cgroup.type")); err != nil {
 		return nil // the hierarchy's own top, which may hold processes
 	}
-	me := strconv.Itoa(os.Getpid())
-	procs := words(readFile(filepath.Join(dir, "cgroup.procs")))
-	if len(procs) == 0 {
-		return nil
-	}
-	if len(procs) != 1 || procs[0] != me {
-		return unix.EBUSY
-	}
 	leaf := filepath.Join(dir, ScopeLeaf)
+	for range 10 { // what was started while we were still there comes after us
+		procs := words(readFile(filepath.Join(dir, "cgroup.procs")))
+		if len(procs) == 0 {
+			return nil
+		}
+		if !slices.ContainsFunc(procs, isForeign) {
+			if err := enterLeaf(leaf, procs); err != nil {
+				return err
+			}
+			continue
+		}
+		break
+	}
+	return unix.EBUSY
+}
+
+// enterLeaf moves this process first: what it starts from then on is born in the leaf.
+func enterLeaf(leaf string, procs []string) error {
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	return write(filepath.Join(leaf, "cgroup.procs"), me)
+	me := strconv.Itoa(os.Getpid())
+	if i := slices.Index(procs, me); i > 0 {
+		procs[0], procs[i] = procs[i], procs[0]
+	}
+	for _, pid := range procs {
+		if err := write(filepath.Join(leaf, "cgroup.procs"), pid); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isForeign reports whether pid, as cgroup.procs has it, is neither this process nor below it: a driver has its git
+// running beside. One that has ended is nobody's.
+func isForeign(pid string) bool {
+	me := strconv.Itoa(os.Getpid())
+	for range 100 { // they change while they are looked at
+		if pid == me {
+			return false
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		if err != nil {
+			return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH)
+		}
+		fields := words(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may hold anything
+		if len(fields) < 2 || fields[1] == "0" {
+			return true
+		}
+		pid = fields[1]
+	}
+	return true
 }
 
 // prune removes empty folders of ours, from dir up to the parent, and stops at the first that is in use. One that

@@ -48,15 +48,14 @@ func ScopeFolder() string {
 }
 
 // InScope reports whether this process is in the user's Scope, and nobody else still stands at the top of it, where
-// who starts it is for a moment.
+// who starts it is for a moment. What this process has started goes with it.
 func InScope() bool {
 	h, ok := unifiedHierarchy()
 	if !ok {
 		return false
 	}
 	scope := h.scope(os.Geteuid())
-	me := strconv.Itoa(os.Getpid())
-	return inside(h.own(), scope) && !slices.ContainsFunc(words(readFile(filepath.Join(scope, "cgroup.procs"))), func(pid string) bool { return pid != me })
+	return inside(h.own(), scope) && !slices.ContainsFunc(words(readFile(filepath.Join(scope, "cgroup.procs"))), isForeign)
 }
 
 // unifiedHierarchy is the mounted v2 hierarchy.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,10 +42,7 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	id := p.resource(spec.Allocation)
 	dir := p.folder(spec.Allocation)
-	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
-		return "", stateError("create", dir, err)
-	}
-	unlock, err := lockFolder(ctx, dir)
+	unlock, err := claimFolder(ctx, dir)
 	if err != nil {
 		return "", err
 	}
@@ -181,7 +180,7 @@ func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Sp
 	if err != nil {
 		return err
 	}
-	bound := sync.OnceValue(func() error { return s.bind(ctx, spec.Allocation) })
+	bound := sync.OnceValue(func() error { return p.bind(ctx, s, spec.Allocation) })
 	go bound()
 	defer func() {
 		_ = bound() // a keeper that bears the id later would be missed by whoever cleans up
@@ -339,28 +338,62 @@ func outsideLayers(spec provider.Spec, g group) []sallyport.LayerReport {
 // it for ever.
 const lockPatience = time.Minute
 
+// lockFolder locks the folder that is dir once the lock is had. It is fs.ErrNotExist where there is none.
 func lockFolder(ctx context.Context, dir string) (func(), error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, stateError("lock", dir, err)
-	}
 	patience := time.After(lockPatience)
+	for {
+		f, err := os.Open(dir)
+		if err != nil {
+			return nil, stateError("lock", dir, err)
+		}
+		if err := waitForLock(ctx, f, patience); err != nil {
+			f.Close()
+			return nil, err
+		}
+		if isStill(f, dir) {
+			return func() { f.Close() }, nil
+		}
+		f.Close() // whoever had the lock has removed it
+	}
+}
+
+// claimFolder makes an Allocation's folder, unless it is there, and locks it.
+func claimFolder(ctx context.Context, dir string) (func(), error) {
+	for {
+		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+			return nil, stateError("create", dir, err)
+		}
+		unlock, err := lockFolder(ctx, dir)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return unlock, err
+		}
+	}
+}
+
+// isStill reports whether the open f is what path names.
+func isStill(f *os.File, path string) bool {
+	had, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(path)
+	return err == nil && os.SameFile(had, now)
+}
+
+func waitForLock(ctx context.Context, f *os.File, patience <-chan time.Time) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { f.Close() }, nil
+			return nil
 		}
 		if err != unix.EWOULDBLOCK && err != unix.EINTR {
-			f.Close()
-			return nil, stateError("lock", dir, err)
+			return stateError("lock", f.Name(), err)
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
-			return nil, &sallyport.Error{Op: "lock", Code: sallyport.CodeUnknown, Subject: dir, Message: "the caller stopped waiting while another process works on this sandbox", Err: ctx.Err()}
+			return &sallyport.Error{Op: "lock", Code: sallyport.CodeUnknown, Subject: f.Name(), Message: "the caller stopped waiting while another process works on this sandbox", Err: ctx.Err()}
 		case <-patience:
-			f.Close()
-			return nil, &sallyport.Error{Op: "lock", Code: sallyport.CodeUnavailable, Subject: dir, Message: "another process works on this sandbox"}
+			return &sallyport.Error{Op: "lock", Code: sallyport.CodeUnavailable, Subject: f.Name(), Message: "another process works on this sandbox"}
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/contain/cgroup"
@@ -29,7 +31,7 @@ func enterScope() error {
 	deadline := time.Now().Add(scopePatience)
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	m, err := dialManager(ctx)
+	m, err := dialManager(ctx, filepath.Join("/run/user", strconv.Itoa(os.Geteuid()), "systemd/private"))
 	if err != nil {
 		return scopeError("no service manager of the user answers", err)
 	}
@@ -58,11 +60,15 @@ func scopeError(message string, err error) error {
 // manager is a connection to the user's service manager.
 type manager struct{ *dbus.Conn }
 
-func dialManager(ctx context.Context) (manager, error) {
+func dialManager(ctx context.Context, socket string) (manager, error) {
 	uid := strconv.Itoa(os.Geteuid())
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", filepath.Join("/run/user", uid, "systemd/private"))
+	c, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
+		return manager{}, err
+	}
+	if err := isOwn(c); err != nil {
+		c.Close()
 		return manager{}, err
 	}
 	conn, err := dbus.NewConn(c, dbus.WithContext(ctx))
@@ -76,6 +82,24 @@ func dialManager(ctx context.Context) (manager, error) {
 		return manager{}, err
 	}
 	return m, nil
+}
+
+// isOwn: whoever listens there must be this very user. Where no systemd has made the user's folder, anybody may have,
+// and what it says would be read without a bound.
+func isOwn(c net.Conn) error {
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var perr error
+	if err := raw.Control(func(fd uintptr) { peer, perr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if perr == nil && int(peer.Uid) != os.Geteuid() {
+		perr = fmt.Errorf("uid %d listens there", peer.Uid)
+	}
+	return perr
 }
 
 func (m manager) call(ctx context.Context, method string, args ...any) error {

@@ -30,22 +30,32 @@ type spare struct {
 
 // newSpare starts one under ids, in the background.
 func (p *Provider) newSpare(ids mapping) (*spare, error) {
+	s := &spare{ids: ids, users: newUsers(p.cfg.Runner, ids)}
+	if err := p.begin(s); err != nil {
+		s.users.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin starts the keeper of s, in the background.
+func (p *Provider) begin(s *spare) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("a socket to the keeper: %w", err)
+		return fmt.Errorf("a socket to the keeper: %w", err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "control")
 	_ = unix.SetNonblock(pair[0], true) // so that waiting for it can be given up
-	s := &spare{ids: ids, users: newUsers(p.cfg.Runner, ids), socket: os.NewFile(uintptr(pair[0]), "keeper"), up: make(chan struct{})}
+	s.socket, s.up = os.NewFile(uintptr(pair[0]), "keeper"), make(chan struct{})
 	go func() {
 		defer close(s.up)
-		s.err = p.startKeeper(ids, theirs)
+		s.err = p.startKeeper(s.ids, theirs)
 		theirs.Close()
 		if s.err == nil {
 			s.err = s.hear(context.Background(), "the keeper ended before the sandbox was ready")
 		}
 	}()
-	return s, nil
+	return nil
 }
 
 // startKeeper starts a keeper that waits on control.
@@ -102,6 +112,20 @@ func (s *spare) bind(ctx context.Context, a sallyport.AllocationID) error {
 		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: gone, Err: err}
 	}
 	return s.hear(ctx, gone)
+}
+
+// bind has s bear its Allocation's id. One that ended while it waited, which nobody may have seen yet, has a keeper
+// once more: it was given nothing.
+func (p *Provider) bind(ctx context.Context, s *spare, a sallyport.AllocationID) error {
+	err := s.bind(ctx, a)
+	if err == nil || sallyport.CodeOf(err) != sallyport.CodeUnknown || ctx.Err() != nil {
+		return err
+	}
+	s.socket.Close()
+	if err := p.begin(s); err != nil {
+		return err
+	}
+	return s.bind(ctx, a)
 }
 
 // hand gives a bound spare what its sandbox is made of, and waits until the layers are proved.

@@ -111,6 +111,27 @@ func TestSpareThatIsGone(t *testing.T) {
 	soon(t, "a spare that was let go ends", func() bool { return len(b.spares()) == 0 })
 }
 
+// The same where its end comes to light only once it has been taken.
+func TestSpareThatEndsWhileItIsTaken(t *testing.T) {
+	b := newBench(t)
+	spare := b.warm()
+	if err := spare.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the spare is dead", func() bool { return len(b.spares()) == 0 })
+	up := make(chan struct{}) // as if it were starting: nothing is known of it
+	b.spare.up = up
+	ids := b.spare.ids
+	time.AfterFunc(50*time.Millisecond, func() { close(up) })
+	l := b.start(b.spec("echo", "x"))
+	if out, e := l.all(); out != "x\n" || e.Cause != "exit" {
+		t.Errorf("%q %+v", out, e)
+	}
+	if has, found, err := b.ids.of(l.spec.Allocation); os.Geteuid() == 0 && (err != nil || !found || has != ids) {
+		t.Errorf("it has the ids %+v, %v; the spare had %+v", has, err, ids)
+	}
+}
+
 // A spare's ids that another Allocation has claimed meanwhile are not used.
 func TestSpareWhoseIDsAreTaken(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -28,40 +28,43 @@ func (p *Provider) beginTrial(a sallyport.AllocationID) (dir string, end func(),
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 			return "", nil, stateError("trial", dir, err)
 		}
-		lock := tryLock(dir)
+		lock, err := tryLock(dir)
+		if err != nil {
+			return "", nil, err
+		}
 		if lock == nil {
 			continue // swept between the two steps, or being swept
 		}
-		mine, err := lock.Stat()
-		if err == nil {
-			if now, serr := os.Stat(dir); serr == nil && os.SameFile(mine, now) {
-				return dir, func() { os.RemoveAll(dir); lock.Close() }, nil
-			}
+		if isStill(lock, dir) {
+			return dir, func() { os.RemoveAll(dir); lock.Close() }, nil
 		}
 		lock.Close()
 	}
 }
 
 // tryLock locks a folder; nil: somebody else has it, or it is gone.
-func tryLock(dir string) *os.File {
+func tryLock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, stateError("trial", dir, err)
 	}
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		f.Close()
-		return nil
+		return nil, nil
 	}
-	return f
+	return f, nil
 }
 
-// onTrial reports whether a is a trial whose maker lives.
+// onTrial reports whether a is a trial whose maker lives. One that cannot be looked at is taken for one.
 func (p *Provider) onTrial(a sallyport.AllocationID) bool {
 	dir := p.trialFolder(a)
 	if _, err := os.Lstat(dir); err != nil {
 		return false
 	}
-	lock := tryLock(dir)
+	lock, _ := tryLock(dir)
 	if lock == nil {
 		_, err := os.Lstat(dir)
 		return err == nil
