@@ -58,7 +58,7 @@ type Check struct {
 	Run     string        `json:"run"` // for sh -c
 	Dir     string        `json:"dir"` // slash-separated, relative to the repository; "" is its root
 	When    []string      `json:"when"`
-	Tests   []string      `json:"tests"` // globs of the files that are tests
+	Tests   []string      `json:"tests"` // globs of the files that are tests; empty: by the habits of each language
 	Timeout time.Duration `json:"timeout_ns"`
 	// What follows are controls: what must be seen besides a pass. Each zero value asks for nothing.
 	Base           CheckStatus  `json:"base,omitempty"`              // what it must do on the base: passed, failed; empty: anything

@@ -19,8 +19,8 @@ type Input struct {
 	BaseHas func(path string) bool
 	// BasePaths are all files of the base, in any order; nil: twins are looked for in the change alone.
 	BasePaths iter.Seq[string]
-	// Tests are globs of the files that are tests; empty: the defaults of IsTest.
-	Tests []string
+	// IsTest reports whether a path is a test; nil: by the habits of each language.
+	IsTest func(path string) bool
 	// HasLFS reports whether the local store of Git LFS has an object, by its SHA-256 in lower-case hex; nil:
 	// it is not known, and findings say so.
 	HasLFS func(oid string) bool
@@ -116,9 +116,6 @@ func (i *inspection) check() error {
 		return err
 	}
 	if err := CheckSeverities(i.Severities); err != nil {
-		return err
-	}
-	if err := checkGlobs("tests", i.Tests); err != nil {
 		return err
 	}
 	seen := make(map[string]bool, len(i.Changes))

@@ -77,7 +77,7 @@ func (i *inspection) kinds(c sallyport.Change) {
 	if script(at) && !gone(c) {
 		i.found.add("runner.script", c.Path, "building, installing or testing the project runs this file")
 	}
-	if isTest(c.Path, at, i.Tests) {
+	if i.test(c.Path) {
 		if gone(c) {
 			i.found.add("tests.removed", c.Path, "the change removes a file of the tests")
 		} else if !i.added(c) {

@@ -16,9 +16,9 @@ func (i *inspection) secrets(c sallyport.Change, b []byte, known lines) {
 	addedRuns(b, known, func(first int, run []byte) {
 		i.credentials(c.Path, run, func(rule string, line int, what string) {
 			switch {
-			case rule == secret.RuleAssigned && IsTest(c.Path, i.Tests):
+			case rule == secret.RuleAssigned && i.test(c.Path):
 				return // tests are full of made-up passwords
-			case rule == "secret.private-key" && IsTest(c.Path, i.Tests):
+			case rule == "secret.private-key" && i.test(c.Path):
 				rule = "secret.private-key-in-test"
 			}
 			say(rule, first+line-1, what)

@@ -17,7 +17,7 @@ var milder = map[string]bool{checks.ExpectedChanged: true, checks.RewrittenExpec
 func (i *inspection) weakened(ctx context.Context) error {
 	var edits []checks.Edit
 	for _, c := range i.Changes {
-		if !isTest(c.Path, placeOf(c.Path), i.Tests) || max(c.Size, 0) > i.Limits.BlobBytes {
+		if !i.test(c.Path) || max(c.Size, 0) > i.Limits.BlobBytes {
 			continue
 		}
 		if i.spent >= i.Limits.TotalBytes || time.Now().After(i.end) {

@@ -39,7 +39,7 @@ checks:
 		{Name: "none", Run: "x"},
 	}
 	for i := range want {
-		want[i].When, want[i].Tests, want[i].Timeout = []string{"**"}, DefaultTests(), 15*time.Minute
+		want[i].When, want[i].Tests, want[i].Timeout = []string{"**"}, []string{}, 15*time.Minute
 	}
 	if !reflect.DeepEqual(rep.Checks, want) || rep.Parallel != 2 {
 		t.Errorf("got  %+v\nwant %+v", rep.Checks, want)

@@ -114,9 +114,9 @@ func (r *reader) checks(files []checkFile) ([]sallyport.Check, error) {
 	return checks, nil
 }
 
-// check writes the defaults: an omitted `when` is all paths, omitted `tests` are the languages' own.
+// check writes the defaults: an omitted `when` is all paths; omitted `tests` stay empty, for the languages' own.
 func (f checkFile) check() sallyport.Check {
-	c := sallyport.Check{Name: string(f.Name), Run: string(f.Run), When: []string{"**"}, Tests: DefaultTests(), Timeout: DefaultTimeout}
+	c := sallyport.Check{Name: string(f.Name), Run: string(f.Run), When: []string{"**"}, Tests: []string{}, Timeout: DefaultTimeout}
 	if f.Dir != nil {
 		c.Dir = string(*f.Dir)
 	}
