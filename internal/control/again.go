@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,9 @@ func rerunOf(logs []lifecycle.Log) string {
 // back to a person, and the evidence is signed anew with it in. Answers that agree change nothing. name "": all.
 func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.CheckResult, error) {
 	var results []sallyport.CheckResult
-	err := c.borrowed(ctx, id, func(ctx context.Context, d *driver, at journal.Attempt) error {
+	err := c.borrowed(ctx, id, func(ctx context.Context, d *driver, at journal.Attempt) (err error) {
+		// What was found is signed, whatever becomes of the rest.
+		defer func() { err = errors.Join(err, d.signAgain(context.WithoutCancel(ctx))) }()
 		before := map[string]sallyport.CheckResult{}
 		for _, r := range at.Report.Checks {
 			before[r.Name] = r
@@ -86,13 +89,11 @@ func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.Check
 			if err != nil {
 				return err
 			}
-			if b, ok := before[k.Name]; ok && b.Status != r.Status {
-				r.Message = "it was " + string(b.Status) + " before, and " + string(r.Status) + " now, on the same tree"
-				r.Status = sallyport.CheckFlaky
-				if err := d.forget(k, at.Imported); err != nil {
+			if b, ok := before[k.Name]; ok && compare(b, &r, "before") {
+				if err := d.remember(ctx, k, at.Imported, r); err != nil {
 					return err
 				}
-				if err := d.flaky(ctx, at, r); err != nil {
+				if err := d.flaky(ctx, r); err != nil {
 					return err
 				}
 			}
@@ -104,14 +105,60 @@ func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.Check
 		if !found {
 			return &sallyport.Error{Op: "check", Code: sallyport.CodeNotFound, Subject: name, Message: "expected one of: " + checkNames(d.m.Checks)}
 		}
-		return d.signAgain(ctx)
+		return nil
 	})
 	return results, err
 }
 
+// answer is all that a decision is made of, in words: two results with the same one agree.
+func answer(r sallyport.CheckResult) string {
+	s := string(r.Status)
+	for _, c := range r.Controls {
+		if !c.Held {
+			s += ", its control " + c.Name + " not held"
+		}
+	}
+	if r.BaseTests != "" {
+		s += ", " + string(r.BaseTests) + " with the base's tests"
+	}
+	return s
+}
+
+// compare makes now flaky, and reports it, where it is another answer than before was. What could not be run is no
+// answer.
+func compare(before sallyport.CheckResult, now *sallyport.CheckResult, when string) bool {
+	was, is := answer(before), answer(*now)
+	if was == is || now.Status == sallyport.CheckError || before.Status == sallyport.CheckError {
+		return false
+	}
+	now.Status, now.Message = sallyport.CheckFlaky, fmt.Sprintf("it was %s %s, and is %s now, on the same tree", was, when, is)
+	return true
+}
+
 // flaky records that a check does not give the same answer twice. What can still be held back is, in the same
-// transaction.
-func (d *driver) flaky(ctx context.Context, at journal.Attempt, r sallyport.CheckResult) error {
+// transaction. A person may decide or publish meanwhile: what can be held back is then looked at anew.
+func (d *driver) flaky(ctx context.Context, r sallyport.CheckResult) error {
+	r.Controls = slices.Clone(r.Controls)
+	for i := range r.Controls {
+		// One that held before and does not now is not shown; nothing that was decided is undone without a person.
+		r.Controls[i].Required = r.Controls[i].Required && r.Controls[i].Held
+	}
+	for {
+		at, err := d.attempt(ctx)
+		if err != nil {
+			return err
+		}
+		err = d.flakyAt(ctx, at, r)
+		if sallyport.CodeOf(err) != sallyport.CodeConflict {
+			return err
+		}
+		if now, lookErr := d.attempt(ctx); lookErr != nil || now.Report.State == at.Report.State && now.Publishing == at.Publishing && now.Published == at.Published {
+			return err
+		}
+	}
+}
+
+func (d *driver) flakyAt(ctx context.Context, at journal.Attempt, r sallyport.CheckResult) error {
 	why := reason("check-flaky", "look at the check; `sallyport approve` with --why takes the change all the same",
 		"check %q does not give the same answer twice: %s", r.Name, r.Message)
 	records := []journal.Record{{Type: lifecycle.AttemptCheck, Data: r}, {Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: why.Message}}}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
 
@@ -48,7 +49,7 @@ func (d *driver) onBase(ctx context.Context, k sallyport.Check) (outcome, error)
 	l, _ := d.baseLocks.LoadOrStore(k.Name, &sync.Mutex{})
 	l.(*sync.Mutex).Lock()
 	defer l.(*sync.Mutex).Unlock()
-	remembered, err := d.rememberedPath("base-checks", k, d.m.BaseTree)
+	remembered, err := d.rememberedPath(ctx, "base-checks", k, d.m.BaseTree)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -73,35 +74,43 @@ func (d *driver) onBase(ctx context.Context, k sallyport.Check) (outcome, error)
 			return o, err
 		}
 	}
+	if k.PlantedFault == "auto" && o.Status == sallyport.CheckPassed {
+		if o.Witness, err = d.witness(ctx, k); err != nil {
+			return o, err
+		}
+	}
 	if o.Status == sallyport.CheckError {
 		return o, nil // not remembered: it says nothing about the base
 	}
-	b, err := json.Marshal(o)
+	b, err := d.clean(o)
+	if err == nil && b == nil {
+		b, err = json.Marshal(o)
+	}
 	if err != nil {
 		return o, err
 	}
 	return o, writeDurable(remembered, b)
 }
 
-// known is what an earlier Attempt observed of the very same check on the very same trees and toolchain.
-func (d *driver) known(k sallyport.Check, im *lifecycle.Imported) (sallyport.CheckResult, bool, error) {
-	path, err := d.rememberedPath("checks", k, im.Tree)
+// known is what an earlier Attempt observed of the very same check on the very same trees and toolchain; nil:
+// nothing.
+func (d *driver) known(ctx context.Context, k sallyport.Check, im *lifecycle.Imported) (*memory, error) {
+	path, err := d.rememberedPath(ctx, "checks", k, im.Tree)
 	if err != nil {
-		return sallyport.CheckResult{}, false, err
+		return nil, err
 	}
-	var m memory
 	b, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		return m.Result, false, nil
+		return nil, nil
 	}
+	var m memory
 	if err == nil {
 		err = json.Unmarshal(b, &m)
 	}
 	if err != nil {
-		return m.Result, false, stateError(path, err)
+		return nil, stateError(path, err)
 	}
-	m.Result.Reused = m.Attempt
-	return m.Result, true, nil
+	return &m, nil
 }
 
 // memory is a remembered result, and whose.
@@ -110,10 +119,20 @@ type memory struct {
 	Result  sallyport.CheckResult `json:"result"`
 }
 
-// remember keeps a pass for later Attempts. A failure is worth another look.
-func (d *driver) remember(k sallyport.Check, im *lifecycle.Imported, r sallyport.CheckResult) error {
-	path, err := d.rememberedPath("checks", k, im.Tree)
-	if err != nil || r.Status != sallyport.CheckPassed {
+// reusable: a pass with nothing against it. All else is worth another look, which has to agree with it.
+func (m *memory) reusable() bool {
+	_, rejects := unheld(m.Result, true)
+	_, waits := unheld(m.Result, false)
+	return m.Result.Status == sallyport.CheckPassed && !rejects && !waits
+}
+
+// remember keeps an answer for later Attempts.
+func (d *driver) remember(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, r sallyport.CheckResult) error {
+	path, err := d.rememberedPath(ctx, "checks", k, im.Tree)
+	if err != nil || r.Status == sallyport.CheckError || r.Status == sallyport.CheckNotRun {
+		return err
+	}
+	if r, err = d.cleanResult(r); err != nil {
 		return err
 	}
 	b, err := json.Marshal(memory{d.id, r})
@@ -123,37 +142,28 @@ func (d *driver) remember(k sallyport.Check, im *lifecycle.Imported, r sallyport
 	return writeDurable(path, b)
 }
 
-// forget takes back what was remembered: the check does not give the same answer twice.
-func (d *driver) forget(k sallyport.Check, im *lifecycle.Imported) error {
-	path, err := d.rememberedPath("checks", k, im.Tree)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return stateError(path, err)
-	}
-	return nil
-}
-
 // rememberedPath is where an outcome of a check on a tree is kept: its name is a digest of all that the outcome
 // depends on.
-func (d *driver) rememberedPath(folder string, k sallyport.Check, tree sallyport.ObjectID) (string, error) {
-	env, err := d.environmentDigest()
+func (d *driver) rememberedPath(ctx context.Context, folder string, k sallyport.Check, tree sallyport.ObjectID) (string, error) {
+	env, err := d.environmentDigest(ctx)
 	if err != nil {
 		return "", err
 	}
 	b, err := json.Marshal(struct {
+		By          string // how a check is judged is the version's own
 		Base, Tree  sallyport.ObjectID
-		Repo        string
+		Repo, Home  string
 		Check       sallyport.Check
+		Limits      sallyport.Limits
 		Environment sallyport.Digest
-	}{d.m.BaseTree, tree, d.m.Repository, k, env})
+	}{Version, d.m.BaseTree, tree, d.m.Repository, d.m.Home, k, limitsOf(d.m, k), env})
 	return filepath.Join(d.c.cfg.State, folder, sallyport.Sum(b).Hex()+".json"), err
 }
 
 // environmentDigest names what checks run with beside the tree: each host path that is shown, with the time it
-// was last changed (a folder of dependencies: what lies in it as well), PATH and environment.
-func (d *driver) environmentDigest() (sallyport.Digest, error) {
+// was last changed (a folder of dependencies: what lies in it as well), PATH, environment, and what is here of the
+// base's submodules.
+func (d *driver) environmentDigest(ctx context.Context) (sallyport.Digest, error) {
 	type root struct {
 		Path  string
 		MTime int64
@@ -178,11 +188,16 @@ func (d *driver) environmentDigest() (sallyport.Digest, error) {
 			}
 		}
 	}
+	subs, err := d.store.Submodules(ctx, d.m.BaseTree)
+	if err != nil {
+		return "", err
+	}
 	b, err := json.Marshal(struct {
-		Mounts []sallyport.Mount
-		Roots  []root
-		Path   []string
-		Env    map[string]string
-	}{d.m.Mounts, roots, d.m.Path, d.m.Env})
+		Mounts     []sallyport.Mount
+		Roots      []root
+		Path       []string
+		Env        map[string]string
+		Submodules []change.Submodule
+	}{d.m.Mounts, roots, d.m.Path, d.m.Env, subs})
 	return sallyport.Sum(b), err
 }

@@ -136,7 +136,7 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	if err != nil {
 		return p, err
 	}
-	env, err := d.environmentDigest()
+	env, err := d.environmentDigest(ctx)
 	if err != nil {
 		return p, err
 	}

@@ -21,7 +21,7 @@ import (
 // and required rejects the change; one that is not held and not required was asked for and could not be shown:
 // a person decides.
 func (d *driver) control(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, base, o outcome, r *sallyport.CheckResult) error {
-	r.Controls = slices.Concat(r.Controls, baseControl(k, base), tallyControls(k, base.Tally, o.Tally), untouched(base.Touched, o.Touched))
+	r.Controls = slices.Concat(r.Controls, baseControl(k, base), tallyControls(k, base.Tally, o.Tally), untouched(base, o))
 	if k.NewTestsOnBase != "" {
 		c, err := d.newTestsOnBase(ctx, k, im, r)
 		if err != nil {
@@ -30,7 +30,7 @@ func (d *driver) control(ctx context.Context, k sallyport.Check, im *lifecycle.I
 		r.Controls = append(r.Controls, c)
 	}
 	if k.PlantedFault != "" {
-		c, err := d.plantedFault(ctx, k, im, r)
+		c, err := d.plantedFault(ctx, k, im, base.Witness, r)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func baseControl(k sallyport.Check, base outcome) []sallyport.Control {
 	switch {
 	case k.Base != "":
 		return []sallyport.Control{{Name: "base", Held: base.Status == k.Base, Required: true, Detail: fmt.Sprintf("policy wants %s on the base; it %s", k.Base, base.Status)}}
-	case base.Status == sallyport.CheckFailed && !base.Unbuilt:
+	case base.noticed(false) && !base.Unbuilt && !base.Endless:
 		return []sallyport.Control{{Name: "base", Held: true, Detail: "it fails on the base and passes on the change"}}
 	}
 	return nil
@@ -75,17 +75,20 @@ func tallyControls(k sallyport.Check, base, now *sallyport.Tally) []sallyport.Co
 
 // untouched: a check that rewrites what it is judged by has judged something else than what would be published.
 // What it rewrites on the base as well is how it works.
-func untouched(base, now []string) []sallyport.Control {
+func untouched(base, now outcome) []sallyport.Control {
 	var by []string
-	for _, p := range now {
-		if !slices.Contains(base, p) {
+	for _, p := range now.Touched {
+		if !slices.Contains(base.Touched, p) {
 			by = append(by, p)
 		}
 	}
-	if len(by) == 0 {
-		return nil
+	switch {
+	case now.Unseen != "":
+		return []sallyport.Control{{Name: "untouched", Detail: "what it wrote while it ran could not be looked through: " + screen.Line(now.Unseen)}}
+	case len(by) > 0:
+		return []sallyport.Control{{Name: "untouched", Required: true, Detail: "while it ran, files that it is judged by were written: " + list(by, 5)}}
 	}
-	return []sallyport.Control{{Name: "untouched", Required: true, Detail: "while it ran, files that it is judged by were written: " + list(by, 5)}}
+	return nil
 }
 
 // newTestsOnBase runs the change's tests on the base's code. They must fail there: a test that passes without
@@ -111,13 +114,15 @@ func (d *driver) newTestsOnBase(ctx context.Context, k sallyport.Check, im *life
 	if err != nil {
 		return c, err
 	}
-	c.Required, c.Held = true, o.Status == k.NewTestsOnBase
 	switch {
-	case o.Unbuilt && c.Held:
-		c.Detail = "on the base's code the change's tests cannot be built"
-	case c.Held:
-		c.Detail = "on the base's code the change's tests fail: " + list(tests, 3)
+	case o.Unbuilt:
+		c.Required, c.Held, c.Detail = true, true, "on the base's code the change's tests cannot be built"
+	case o.noticed(r.Tests != nil):
+		c.Required, c.Held, c.Detail = true, true, "on the base's code the change's tests fail: "+list(tests, 3)
+	case o.Status != sallyport.CheckPassed:
+		c.Detail = fmt.Sprintf("on the base's code the check has %s, and none of the change's tests said no: %s", o.Status, list(tests, 3))
 	default:
+		c.Required = true
 		c.Detail = fmt.Sprintf("on the base's code the change's tests have %s: they do not test the change: %s", o.Status, list(tests, 3))
 	}
 	return c, nil
@@ -135,8 +140,16 @@ const (
 // plantedFault runs the check on the tree with one fault in it, several times. Most must be noticed: a single
 // line that no test reaches is not yet a check that cannot fail, and a single fault that is noticed may have
 // hit the very line that cheats.
-func (d *driver) plantedFault(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, r *sallyport.CheckResult) (sallyport.Control, error) {
+func (d *driver) plantedFault(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, witness string, r *sallyport.CheckResult) (sallyport.Control, error) {
 	c := sallyport.Control{Name: "planted-fault"}
+	deaf, err := d.deaf(ctx, k, im, witness, r)
+	if err != nil {
+		return c, err
+	}
+	if deaf != "" {
+		c.Required, c.Detail = true, deaf
+		return c, nil
+	}
 	plants, why, err := d.plants(ctx, k, im)
 	if err != nil {
 		return c, err
@@ -160,8 +173,8 @@ func (d *driver) plantedFault(ctx context.Context, k sallyport.Check, im *lifecy
 			return c, err
 		}
 		switch {
-		case o.Status == sallyport.CheckError || o.Unbuilt:
-		case o.noticed():
+		case o.Status == sallyport.CheckError || o.Unbuilt || o.silent(r.Tests != nil):
+		case o.noticed(r.Tests != nil):
 			noticed = append(noticed, describe(f))
 		default:
 			missed = append(missed, describe(f))
@@ -178,10 +191,16 @@ func (d *driver) plantedFault(ctx context.Context, k sallyport.Check, im *lifecy
 	return c, nil
 }
 
-// noticed: the command itself said no, and where its output tells of tests, one of them did, or it ran on for
-// ever. That no test ran any more is no answer to a fault.
-func (o outcome) noticed() bool {
-	return o.Status == sallyport.CheckFailed && (o.Endless || o.Exit != 0 && (o.Tally == nil || o.Tally.Failed > 0))
+// noticed: the command itself said no, and where its output tells of tests, here or on the change (told), one of
+// them did, or it ran on for ever. That no test ran any more is no answer to a fault.
+func (o outcome) noticed(told bool) bool {
+	return o.Status == sallyport.CheckFailed && (o.Endless || o.Exit != 0 && (o.Tally == nil && !told || o.Tally != nil && o.Tally.Failed > 0))
+}
+
+// silent: it failed without a word of tests, where it told of some on the change. It may have failed before any of
+// them could say anything.
+func (o outcome) silent(told bool) bool {
+	return told && o.Tally == nil && o.Status == sallyport.CheckFailed && !o.Endless
 }
 
 // patience is a check's timeout with a fault in it: faults make loops endless, and ten times as long as without

@@ -100,10 +100,6 @@ func (d *driver) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var tests []string
-	for _, k := range d.m.Checks {
-		tests = append(tests, k.Tests...)
-	}
 	known, err := d.knownIn(at.Imported.Changes)
 	if err != nil {
 		return err
@@ -113,11 +109,17 @@ func (d *driver) inspect(ctx context.Context) error {
 		return err
 	}
 	messages := append(slices.Clone(at.Imported.Commits), d.m.Task)
-	findings, err := inspect.Inspect(ctx, inspect.Input{Severities: d.m.Severities, HasLFS: d.hasLFS, ToLFS: toLFS, Messages: messages, Known: known, Tests: tests, Changes: at.Imported.Changes, Scope: d.m.Scope, Blob: d.store.ReadBlob, BasePaths: paths})
+	findings, err := inspect.Inspect(ctx, inspect.Input{Severities: d.m.Severities, HasLFS: d.hasLFS, ToLFS: toLFS, Messages: messages, Known: known, IsTest: d.isTest, Changes: at.Imported.Changes, Scope: d.m.Scope, Blob: d.store.ReadBlob, BasePaths: paths})
 	if err != nil {
 		return err
 	}
 	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFindings, Data: lifecycle.Findings{Findings: findings}})
+}
+
+// isTest reports whether a path is a test of any check; where there is no check, by the habits of its language.
+func (d *driver) isTest(path string) bool {
+	return len(d.m.Checks) == 0 && inspect.IsTest(path, nil) ||
+		slices.ContainsFunc(d.m.Checks, func(k sallyport.Check) bool { return inspect.IsTest(path, k.Tests) })
 }
 
 // toLFS are the changed paths that Git LFS should keep, by the base's word or the change's.

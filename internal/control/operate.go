@@ -41,6 +41,12 @@ func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) 
 			what := " the summary of " + string(at.Report.Attempt)
 			lines = append(lines, said(dryRun, "sign"+what, "signed"+what, func() error { return c.summariseAccepted(ctx, at.Report.Attempt) }))
 		}
+		if free(at.Lease) && at.Report.State == sallyport.AttemptAwaitingApproval && at.Report.EvidenceDigest == "" {
+			what := " the evidence of " + string(at.Report.Attempt)
+			lines = append(lines, said(dryRun, "sign"+what, "signed"+what, func() error {
+				return c.borrowed(ctx, string(at.Report.Attempt), func(ctx context.Context, d *driver, _ journal.Attempt) error { return d.signAgain(ctx) })
+			}))
+		}
 		if !at.Publishing || !free(at.Lease) {
 			continue
 		}

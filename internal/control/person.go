@@ -33,13 +33,14 @@ func (c *Control) Approve(ctx context.Context, id, who, why string) (journal.Att
 	if err != nil {
 		return at, err
 	}
+	// What is looked at here is what is approved: a fact that comes in between changes the evidence.
 	for _, k := range at.Report.Checks {
 		if k.Status == sallyport.CheckFlaky && why == "" {
 			return at, &sallyport.Error{Op: "approve", Code: sallyport.CodeDenied, Subject: string(at.Report.Attempt),
 				Message: "check " + k.Name + " is flaky: " + k.Message, Hint: "say with --why what makes the change right all the same"}
 		}
 	}
-	if at, err = c.judgedBy(ctx, string(at.Report.Attempt), lifecycle.AttemptApproved, who, why); err != nil {
+	if at, err = c.judgedBy(ctx, at, lifecycle.AttemptApproved, who, why); err != nil {
 		return at, err
 	}
 	return c.Publish(ctx, string(at.Report.Attempt))
@@ -47,20 +48,24 @@ func (c *Control) Approve(ctx context.Context, id, who, why string) (journal.Att
 
 // Reject records a person's no.
 func (c *Control) Reject(ctx context.Context, id, who, why string) (journal.Attempt, error) {
-	return c.judgedBy(ctx, id, lifecycle.AttemptDisallowed, who, why)
+	at, err := c.Attempt(ctx, id)
+	if err != nil {
+		return at, err
+	}
+	return c.judgedBy(ctx, at, lifecycle.AttemptDisallowed, who, why)
 }
 
 // verbs are what a person calls the events of their word.
 var verbs = map[lifecycle.Type]string{lifecycle.AttemptApproved: "approve", lifecycle.AttemptDisallowed: "reject"}
 
-func (c *Control) judgedBy(ctx context.Context, id string, event lifecycle.Type, who, why string) (journal.Attempt, error) {
-	at, err := c.Attempt(ctx, id)
-	if err != nil {
-		return at, err
-	}
+func (c *Control) judgedBy(ctx context.Context, at journal.Attempt, event lifecycle.Type, who, why string) (journal.Attempt, error) {
 	// The journal would say no as well, in its own words.
 	if _, err := lifecycle.NextAttempt(at.Report.State, event, ""); err != nil {
 		return at, &sallyport.Error{Op: verbs[event], Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "it is " + string(at.Report.State), Hint: sallyport.HintOf(err)}
+	}
+	if event == lifecycle.AttemptApproved && at.Report.EvidenceDigest == "" {
+		return at, &sallyport.Error{Op: verbs[event], Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "a fact came after its evidence, and what has both is not signed yet",
+			Hint: "`sallyport reconcile` signs it; look at the attempt again, then approve"}
 	}
 	m, err := c.manifest(at.Report.Manifest)
 	if err != nil {

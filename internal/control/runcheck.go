@@ -42,6 +42,8 @@ type outcome struct {
 	Tally   *sallyport.Tally      `json:"tally,omitempty"`
 	Unbuilt bool                  `json:"unbuilt,omitempty"` // its output says that its tests could not even be built
 	Touched []string              `json:"touched,omitempty"` // files that it is judged by and that it changed while it ran
+	Unseen  string                `json:"unseen,omitempty"`  // why Touched could not be known
+	Witness string                `json:"witness,omitempty"` // on the base: a test file that it does listen to
 }
 
 // tailLines is how much of a failed check's output a person is shown at once.
@@ -58,8 +60,6 @@ func (d *driver) runCheck(ctx context.Context, t trial) (outcome, error) {
 		return o, err
 	}
 	ws.Collect = true
-	limits := d.m.Limits
-	limits.Time = t.Check.Timeout
 	caches, err := d.caches(t.Keep)
 	if err != nil {
 		return o, err
@@ -68,11 +68,13 @@ func (d *driver) runCheck(ctx context.Context, t trial) (outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	spec := provider.Spec{Purpose: t.Purpose, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits,
+	spec := provider.Spec{Purpose: t.Purpose, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limitsOf(d.m, t.Check),
 		Command: provider.Command{Argv: argv, Dir: filepath.Join(d.m.Repository, t.Check.Dir), Env: d.environment(map[string]string{"CI": "true"})}}
 	exit, err := d.runOnce(ctx, spec, co, t.Check.Name, t.Log, func(w provider.Wire, e provider.Exit) (err error) {
 		if e.Cause == "exit" && e.Code == 0 {
-			o.Touched, err = d.touched(ctx, w, t)
+			if o.Touched, err = d.touched(ctx, w, t); sallyport.CodeOf(err) == sallyport.CodeExhausted {
+				o.Unseen, err = messageOf(err), nil
+			}
 		}
 		return err
 	})
@@ -89,9 +91,16 @@ func (d *driver) runCheck(ctx context.Context, t trial) (outcome, error) {
 	return o, nil
 }
 
+// limitsOf bound one run of a check.
+func limitsOf(m sallyport.Manifest, k sallyport.Check) sallyport.Limits {
+	l := m.Limits
+	l.Time = k.Timeout
+	return l
+}
+
 // reportShell runs a check's command ($1) and then shows its report file ($3) behind a mark ($2), with the
-// command's own status.
-const reportShell = `sh -c "$1"; s=$?; printf '\n%s\n' "$2"; cat -- "$3" 2>/dev/null; exit $s`
+// command's own status. A report that was there before is nobody's word about this run.
+const reportShell = `rm -f -- "$3"; sh -c "$1"; s=$?; printf '\n%s\n' "$2"; cat -- "$3" 2>/dev/null; exit $s`
 
 // commandOf is the check's command line, and the mark behind which its report follows in the output; "": its
 // output is its report.
@@ -184,11 +193,22 @@ func behind(f *os.File, mark string) (io.Reader, error) {
 // touched are the files that the check is judged by and that are different after it ran: what overwrites a
 // test between two steps of one check is told by it. New files count where a runner would load them by itself.
 func (d *driver) touched(ctx context.Context, w provider.Wire, t trial) ([]string, error) {
+	judges, err := d.judges(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	r, in := io.Pipe()
-	go func() { in.CloseWithError(w.Collect(ctx, in)) }()
-	defer r.Close()
-	stream := collect.NewReader(r, collect.DefaultLimits())
-	named := namedFiles(t.Check)
+	sent := make(chan error, 1)
+	go func() { err := w.Collect(ctx, in); sent <- err; in.CloseWithError(err) }()
+	found, err := judges.touched(collect.NewReader(r, collect.DefaultLimits()))
+	r.Close()
+	if failed := <-sent; err != nil && sallyport.CodeOf(failed) == sallyport.CodeExhausted {
+		err = failed // the reader only saw that nothing came any more
+	}
+	return found, err
+}
+
+func (j judges) touched(stream *collect.Reader) ([]string, error) {
 	var found []string
 	for {
 		rec, err := stream.Next()
@@ -198,19 +218,71 @@ func (d *driver) touched(ctx context.Context, w provider.Wire, t trial) ([]strin
 		if err != nil {
 			return nil, err
 		}
-		if rec.Path == "" || !judgedBy(t.Check, named, rec.Path) {
+		if rec.Path == "" {
 			continue
 		}
-		has, err := d.store.Has(ctx, t.Tree, rec.Path)
-		if err != nil {
-			return nil, err
+		hit := j.struck(rec.Path)
+		if len(hit) == 0 && rec.Kind != collect.KindDelete {
+			new, err := loadedNew(rec, stream)
+			if err != nil {
+				return nil, err
+			}
+			if new {
+				hit = []string{rec.Path}
+			}
 		}
-		if _, _, loaded := checks.Loaded(rec.Path); has || loaded {
-			found = append(found, rec.Path)
-		}
+		found = append(found, hit...)
 	}
 	slices.Sort(found)
-	return found, nil
+	return slices.Compact(found), nil
+}
+
+// judges are the files of a tree that a check is judged by, sorted.
+type judges []string
+
+func (d *driver) judges(ctx context.Context, t trial) (judges, error) {
+	paths, err := d.store.Paths(ctx, t.Tree)
+	if err != nil {
+		return nil, err
+	}
+	named := namedFiles(t.Check)
+	var all judges
+	for p := range paths {
+		if judgedBy(t.Check, named, p) {
+			all = append(all, p)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// struck are those that are not any more what they were once something else stands at path, or nothing: the file
+// itself, all below it, and what was a file where a folder is now.
+func (j judges) struck(path string) []string {
+	for above := path; above != "."; above = filepath.Dir(above) {
+		if _, ok := slices.BinarySearch(j, above); ok {
+			return []string{above}
+		}
+	}
+	from, _ := slices.BinarySearch(j, path+"/")
+	to := from
+	for to < len(j) && strings.HasPrefix(j[to], path+"/") {
+		to++
+	}
+	return j[from:to]
+}
+
+// loadedNew reports whether a runner would load a file that the check made, by its place or by what is in it.
+func loadedNew(rec collect.Record, body io.Reader) (bool, error) {
+	if _, _, ok := checks.Loaded(rec.Path); ok || rec.Kind != collect.KindFile || rec.Size > maxFaultFile {
+		return ok, nil
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return false, err
+	}
+	_, _, ok := checks.LoadedContent(rec.Path, content)
+	return ok, nil
 }
 
 // runOnce makes a sandbox for one command, keeps its output, lets after look at what is left, and proves the

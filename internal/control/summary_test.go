@@ -122,11 +122,9 @@ func TestNothingPassesBeforeItIsDecided(t *testing.T) {
 
 // An acceptance that is taken back has no summary that says PASSED, also while the new evidence is not signed.
 func TestNothingPassesOnceItIsDoubted(t *testing.T) {
-	w, mood := moody(t, "none", "")
+	w, m := moody(t, "none", "")
 	at := w.fixed()
-	if err := os.WriteFile(mood, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	m.is("bad")
 	able := w.unable("attempt.signed")
 	_, err := w.c.Check(t.Context(), string(at.Report.Attempt), "")
 	able()

@@ -83,7 +83,9 @@ func (d *driver) serveOne(ctx context.Context, c net.Conn, w provider.Wire) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	typed := make(chan struct{})
 	go func() {
+		defer close(typed)
 		defer cancel()
 		for {
 			kind, p, err := readTerminalFrame(c)
@@ -101,9 +103,18 @@ func (d *driver) serveOne(ctx context.Context, c net.Conn, w provider.Wire) {
 			}
 		}
 	}()
-	_, _ = w.Output(ctx, 0, out)
+	_, err = w.Output(ctx, 0, out)
 	_ = out.Close()
+	if err != nil { // the person has left: what they typed before is still on its way
+		select {
+		case <-typed:
+		case <-time.After(lastKeys):
+		}
+	}
 }
+
+// lastKeys bounds the wait for what somebody typed who has left.
+const lastKeys = 2 * time.Second
 
 func readTerminalFrame(r io.Reader) (byte, []byte, error) {
 	var h [3]byte

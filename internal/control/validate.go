@@ -47,13 +47,13 @@ func (d *driver) validate(ctx context.Context) error {
 
 // judgeAll judges and records. The first error ends it; what was judged before it is recorded.
 func (d *driver) judgeAll(ctx context.Context, todo []sallyport.Check, im *lifecycle.Imported) error {
-	type answer struct {
+	type judged struct {
 		r   sallyport.CheckResult
 		err error
 	}
-	answers := make([]chan answer, len(todo))
+	answers := make([]chan judged, len(todo))
 	for i := range answers {
-		answers[i] = make(chan answer, 1)
+		answers[i] = make(chan judged, 1)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -65,12 +65,15 @@ func (d *driver) judgeAll(ctx context.Context, todo []sallyport.Check, im *lifec
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
+				for _, a := range answers[i:] { // whoever waits for them waits for nothing
+					a <- judged{err: context.Cause(ctx)}
+				}
 				return
 			}
 			wg.Go(func() {
 				defer func() { <-slots }()
 				r, err := d.judgeOnce(ctx, k, im)
-				answers[i] <- answer{r, err}
+				answers[i] <- judged{r, err}
 			})
 		}
 	})
@@ -86,13 +89,19 @@ func (d *driver) judgeAll(ctx context.Context, todo []sallyport.Check, im *lifec
 	return nil
 }
 
-// judgeOnce is judge, or what an earlier Attempt's was on the very same.
+// judgeOnce is judge, or what an earlier Attempt's was on the very same. One that has to be run again and gives
+// another answer than before is flaky, whichever Attempt it was that asked before.
 func (d *driver) judgeOnce(ctx context.Context, k sallyport.Check, im *lifecycle.Imported) (sallyport.CheckResult, error) {
 	if d.isCancelled() {
 		return sallyport.CheckResult{}, errCancelled
 	}
-	if r, ok, err := d.known(k, im); err != nil || ok {
-		return r, err
+	before, err := d.known(ctx, k, im)
+	if err != nil {
+		return sallyport.CheckResult{}, err
+	}
+	if before != nil && before.reusable() {
+		before.Result.Reused = before.Attempt
+		return before.Result, nil
 	}
 	r, err := d.judge(ctx, k, im)
 	if d.isCancelled() && (err == nil || errors.Is(err, context.Canceled)) {
@@ -101,7 +110,10 @@ func (d *driver) judgeOnce(ctx context.Context, k sallyport.Check, im *lifecycle
 	if err != nil {
 		return r, err
 	}
-	return r, d.remember(k, im, r)
+	if before != nil && r.Status == sallyport.CheckPassed { // a failure needs no other to count
+		compare(before.Result, &r, "in attempt "+screen.Short(before.Attempt))
+	}
+	return r, d.remember(ctx, k, im, r)
 }
 
 // judge is everything observed of one check. Where a damaged checkout spoiled it, nothing was recorded, and it is

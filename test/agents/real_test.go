@@ -170,6 +170,9 @@ func TestDriverKilledWhileModelThinks(t *testing.T) {
 			if rep.State != sallyport.AttemptAccepted || string(rep.Attempt) != id || rep.Number != 1 || w.Git("show", rep.Branch+":a") != "good" {
 				t.Errorf("%s %+v", rep.State, rep.Reason)
 			}
+			if said := strings.Join(rep.NotChecked, "\n"); !strings.Contains(said, "was not all counted, since a driver was ended: at least ") {
+				t.Errorf("what the killed driver let out is taken for nothing: %s", said)
+			}
 			m.right(t, 2)
 			if held := w.Holding(w.State, credential); len(held) > 0 {
 				t.Errorf("the credential is in %q", held)

@@ -67,7 +67,7 @@ func TestNothingIsLeftForTheCheck(t *testing.T) {
 	t.Parallel()
 	world.Each(t, func(t *testing.T, w *world.World) {
 		target(w)
-		w.File("look.sh", "#!/bin/sh\nfind / -xdev \\( -name left -o -name sitecustomize.py -o -name .bash_env \\) -not -path '/usr/*' -not -path '/proc/*' 2>/dev/null\nfor d in $HOME /tmp /dev/shm; do find $d -path $PWD -prune -o -type f -newer look.sh -print; done\n[ ! -e .git/info/attributes ] || echo attributes; git config --list | grep -e fsmonitor -e pager -e filter\necho end\n")
+		w.File("look.sh", "#!/bin/sh\nfind / -xdev \\( -name left -o -name sitecustomize.py -o -name .bash_env \\) -not -path '/usr/*' -not -path '/proc/*' 2>/dev/null\nfor d in $HOME /tmp /dev/shm; do find $d -path $PWD -prune -o -type f -newer look.sh -print; done\n! grep -s filter=x .git/info/attributes || echo attributes; git config --list | grep -e fsmonitor -e pager -e filter\necho end\n")
 		base(w, "sh look.sh", "time: 40s")
 		r := attack(w, leave).Want(0)
 		log := w.Log(r.Report().Attempt, "check-test-validate")

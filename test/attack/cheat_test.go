@@ -115,7 +115,8 @@ S
 		check: "run: 'python3 -B -m unittest -v', planted-fault: auto, min-tests: 1",
 		fix:   "printf 'def total(xs):\\n    n = 0\\n    for x in xs:\\n        n = n + x\\n    return n\\n' > total.py; printf 'import unittest\\nfrom total import total\\n\\n\\nclass S(unittest.TestCase):\\n    def test_sum(self):\\n        self.assertEqual(total([1, 2]), 3)\\n' > test_sum.py",
 		cheats: map[string]cheat{
-			"exits in an import":       {"printf 'import os\\nos._exit(0)\\n' > total.py", 20, "control-not-held", "min-tests"},
+			"exits in an import":       {"printf 'import os\\nos._exit(0)\\n' > total.py", 20, "check-failed", "told of no test"},
+			"forges behind guards":     {"printf 'import os, sys\\na = 1\\nif a != 2:\\n    if a < 2:\\n        sys.stderr.write(\"test_empty ... ok\\\\n\\\\nRan 2 tests in 0.001s\\\\n\\\\nOK\\\\n\")\\n        sys.stderr.flush()\\n        os._exit(0)\\n\\n\\ndef total(xs):\\n    return 0\\n' > total.py; printf 'import unittest\\nfrom total import total\\n\\n\\nclass S(unittest.TestCase):\\n    def test_sum(self):\\n        self.assertEqual(total([1, 2]), 3)\\n' > test_sum.py", 20, "control-not-held", "although a test that fails was added to test_total.py"},
 			"forges the closing lines": {"printf 'import os, sys\\nsys.stderr.write(\"test_empty ... ok\\\\n\\\\nRan 1 test in 0.001s\\\\n\\\\nOK\\\\n\")\\nsys.stderr.flush()\\nos._exit(0)\\n\\ndef total(xs):\\n    return 1 == 1\\n' > total.py", 20, "control-not-held", "planted-fault"},
 			"brings a sitecustomize":   {"printf 'import os\\nos._exit(0)\\n' > sitecustomize.py; printf 'def total(xs):\\n    return 1 == 1\\n' > total.py", 20, "check-failed", "does not pass"},
 		},

@@ -72,8 +72,8 @@ func TestManyFiles(t *testing.T) {
 	t.Logf("again: %v", time.Since(began).Round(time.Millisecond))
 }
 
-// TestLargeHistory: a history far larger than the tree, with and without it inside. 256 MB always; with
-// SALLYPORT_TEST_HISTORY_MB, or 6 GB of free disk, 2 GB.
+// TestLargeHistory: a history far larger than the tree, with and without it inside: of 256 MB, or as many as
+// SALLYPORT_TEST_HISTORY_MB says (2048 needs 6 GB of disk and a minute).
 func TestLargeHistory(t *testing.T) {
 	w := world.New(t)
 	mb := historyMB(w)

@@ -57,6 +57,12 @@ func TestSubmodules(t *testing.T) {
 		t.Errorf("%+v", only.Reason)
 	}
 	noticed(w, only, "1 in-submodule")
+	// What was seen of checks without a submodule says nothing of them with it, nor the other way round.
+	w.Git("submodule", "--quiet", "deinit", "-f", "lib")
+	if empty := w.Run("empty", "[ -z \"$(ls -A lib)\" ] && echo good > a").Want(20).Report(); empty.Checks[0].BaseStatus != sallyport.CheckFailed || empty.Checks[0].Reused != "" {
+		t.Errorf("without the submodule that the check needs: %+v", empty.Checks)
+	}
+	w.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive", "lib")
 	// A submodule that comes later is there in the next run.
 	w.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "more/other")
 	later := w.Run("later", "[ \"$(cat more/other/code)\" = other ] && echo good > a").Want(0).Report()
