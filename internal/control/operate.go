@@ -477,7 +477,7 @@ func (c *Control) gcCheckouts(ctx context.Context, path string, dryRun bool) ([]
 // them any more. They are renameio's names: .NAME.json and digits.
 func (c *Control) halfWritten() ([]string, error) {
 	var old []string
-	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", ".*.json[0-9]*"} {
+	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "checks/.*.json[0-9]*", ".*.json[0-9]*"} {
 		found, err := filepath.Glob(filepath.Join(c.cfg.State, pattern))
 		if err != nil {
 			return nil, err

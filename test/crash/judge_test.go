@@ -92,13 +92,20 @@ func tidy(w *world.World) {
 func swept(w *world.World) {
 	w.T.Helper()
 	old := time.Now().Add(-30 * 24 * time.Hour)
-	for _, d := range []string{"quarantine", "attempts", "manifests", "base-checks", "repos"} {
+	for _, d := range []string{"quarantine", "attempts", "manifests", "base-checks", "checks", "repos"} {
 		_ = filepath.WalkDir(filepath.Join(w.State, d), func(p string, _ fs.DirEntry, err error) error {
 			if err == nil && halfWritten(p) {
 				_ = os.Chtimes(p, old, old)
 			}
 			return nil
 		})
+	}
+	top, err := os.ReadDir(w.State)
+	w.Must(err)
+	for _, e := range top {
+		if halfWritten(filepath.Join(w.State, e.Name())) {
+			_ = os.Chtimes(filepath.Join(w.State, e.Name()), old, old)
+		}
 	}
 	w.Sallyport("gc").Want(0)
 	for _, root := range []string{w.State, filepath.Join(w.Repo, ".git")} {

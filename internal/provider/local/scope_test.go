@@ -16,7 +16,15 @@ import (
 // listenAs has answer talk to whoever dials the returned socket, which a process of uid listens on.
 func listenAs(t *testing.T, uid int, answer func(net.Conn)) (socket string) {
 	t.Helper()
-	socket = filepath.Join(t.TempDir(), "private")
+	dir, err := os.MkdirTemp("", "spm-") // short: a socket's path is at most 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	socket = filepath.Join(dir, "private")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
