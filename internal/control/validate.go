@@ -100,7 +100,9 @@ func (d *driver) judgeOnce(ctx context.Context, k sallyport.Check, im *lifecycle
 		return sallyport.CheckResult{}, err
 	}
 	if before != nil && before.reusable() {
-		before.Result.Reused = before.Attempt
+		if before.Attempt != d.id { // else a driver that died before it could record it
+			before.Result.Reused = before.Attempt
+		}
 		return before.Result, nil
 	}
 	r, err := d.judge(ctx, k, im)
