@@ -104,7 +104,7 @@ func openFactory(path string) (sallyport.FactoryID, error) {
 		return "", err
 	}
 	// Exclusive: of two first users one wins, the other reads what it wrote.
-	t, err := renameio.TempFile("", path)
+	t, err := renameio.TempFile(filepath.Dir(path), path)
 	if err != nil {
 		return "", stateError(path, err)
 	}
@@ -141,7 +141,7 @@ func writeDurable(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return stateError(path, err)
 	}
-	if err := renameio.WriteFile(path, b, 0o600); err != nil {
+	if err := renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path)) /* not /tmp: what a crash leaves is ours to sweep */); err != nil {
 		return stateError(path, err)
 	}
 	return syncFolder(filepath.Dir(path))

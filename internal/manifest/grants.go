@@ -109,7 +109,7 @@ func (g *Grants) change(edit func([]Granting) []Granting) error {
 		return g.fail(sallyport.CodeInvalid, "a grant cannot be written as JSON", "", err)
 	}
 	// Commit point: before the rename the old grants stand, after it the new ones.
-	if err := renameio.WriteFile(g.path, append(data, '\n'), 0o600, renameio.IgnoreUmask()); err != nil {
+	if err := renameio.WriteFile(g.path, append(data, '\n'), 0o600, renameio.IgnoreUmask(), renameio.WithTempDir(filepath.Dir(g.path))); err != nil {
 		return g.fail(sallyport.CodeUnavailable, "it cannot be written", "", err)
 	}
 	return nil
