@@ -78,7 +78,7 @@ func (h Host) Open(factory, allocation string) (*Group, error) {
 		made := part{place: p, dir: p.dirOf(factory, allocation)}
 		if _, err := os.Lstat(made.dir); err == nil {
 			g.parts = append(g.parts, made)
-		} else if !errors.Is(err, unix.ENOENT) {
+		} else if !p.absent(err) {
 			return nil, &sallyport.Error{Op: op, Code: sallyport.CodeUnavailable, Subject: made.dir, Message: "expected to look at it", Err: err}
 		}
 	}
@@ -97,7 +97,7 @@ func (h Host) List(factory string) ([]string, error) {
 	found := map[string]bool{}
 	for _, p := range h.known {
 		entries, err := os.ReadDir(filepath.Join(p.parent, ours, factory))
-		if errors.Is(err, unix.ENOENT) {
+		if p.absent(err) {
 			continue
 		}
 		if err != nil {
@@ -127,6 +127,16 @@ func (h Host) Prune(factory string) error {
 		p.prune(filepath.Join(p.parent, ours, factory))
 	}
 	return nil
+}
+
+// absent reports whether what err tells of a folder of ours proves that there is none: it is not there, or what all
+// of ours lie in belongs to somebody else, who lets nobody look into it. Nobody could have made a group in there.
+func (p place) absent(err error) bool {
+	if errors.Is(err, unix.ENOENT) {
+		return true
+	}
+	var st unix.Stat_t
+	return errors.Is(err, unix.EACCES) && unix.Lstat(filepath.Join(p.parent, ours), &st) == nil && int(st.Uid) != os.Geteuid()
 }
 
 func (p place) dirOf(factory, allocation string) string {
