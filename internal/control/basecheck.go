@@ -74,13 +74,14 @@ func (d *driver) onBase(ctx context.Context, k sallyport.Check) (outcome, error)
 			return o, err
 		}
 	}
+	sure := o.Status != sallyport.CheckError // else it says nothing about the base
 	if k.PlantedFault == "auto" && o.Status == sallyport.CheckPassed {
-		if o.Witness, err = d.witness(ctx, k); err != nil {
+		if o.Witness, sure, err = d.witness(ctx, k); err != nil {
 			return o, err
 		}
 	}
-	if o.Status == sallyport.CheckError {
-		return o, nil // not remembered: it says nothing about the base
+	if !sure {
+		return o, nil // not remembered: a later look may tell more
 	}
 	b, err := d.clean(o)
 	if err == nil && b == nil {

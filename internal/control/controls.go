@@ -141,14 +141,9 @@ const (
 // line that no test reaches is not yet a check that cannot fail, and a single fault that is noticed may have
 // hit the very line that cheats.
 func (d *driver) plantedFault(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, witness string, r *sallyport.CheckResult) (sallyport.Control, error) {
-	c := sallyport.Control{Name: "planted-fault"}
-	deaf, err := d.deaf(ctx, k, im, witness, r)
-	if err != nil {
+	ok, c, err := d.listens(ctx, k, im, witness, r)
+	if err != nil || !ok {
 		return c, err
-	}
-	if deaf != "" {
-		c.Required, c.Detail = true, deaf
-		return c, nil
 	}
 	plants, why, err := d.plants(ctx, k, im)
 	if err != nil {

@@ -318,3 +318,56 @@ func TestChecksInParallel(t *testing.T) {
 		t.Errorf("%d sandboxes, running from %v to %v", len(validating), began, ended)
 	}
 }
+
+// TestAStoppedSearchForAWitnessIsNotRemembered: what a cancelled run did not find out about a base must not be that
+// base's answer for ever, or the control would be weaker from then on and nobody told.
+func TestAStoppedSearchForAWitnessIsNotRemembered(t *testing.T) {
+	w := newWorld(t, map[string]string{
+		"sallyport.yaml": "version: 1\nchecks:\n  - {name: test, run: 'sh a_test.sh || { sleep 3; exit 1; }', timeout: 1m, planted-fault: auto}\npublish: {to: none, approve: never}\n",
+		"value":          "right\n", "a_test.sh": "#!/bin/sh\ngrep -q right value\n",
+	})
+	state := filepath.Join(filepath.Dir(w.repo), "state")
+	remembered := func() (all []string) {
+		files, err := filepath.Glob(filepath.Join(state, "base-checks", "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(b))
+		}
+		return all
+	}
+	stop := make(chan struct{})
+	go func() { // cancel while the search runs
+		defer close(stop)
+		for t.Context().Err() == nil {
+			logs, _ := filepath.Glob(filepath.Join(state, "attempts", "*", "check-test-witness-1*"))
+			for _, l := range logs {
+				if b, err := os.ReadFile(l); err == nil && strings.Contains(string(b), "a planted fault") {
+					if err := w.c.Cancel(t.Context(), filepath.Base(filepath.Dir(l)), "bob", ""); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	agent := sallyport.WorkOrder{Task: "t", Command: []string{"sh", "-c", "sleep 20; echo right, still > value"}}
+	if at := w.run(agent); at.Report.State != sallyport.AttemptCancelled {
+		t.Fatalf("%s: %+v", at.Report.State, at.Report.Reason)
+	}
+	<-stop
+	if got := remembered(); len(got) != 0 {
+		t.Fatalf("remembered of a search that was stopped: %s", got)
+	}
+	agent.Command[2] = "echo right, still > value"
+	w.run(agent)
+	if got := remembered(); len(got) != 1 || !strings.Contains(got[0], `"witness":"a_test.sh"`) {
+		t.Errorf("remembered: %s", got)
+	}
+}

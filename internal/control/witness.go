@@ -18,12 +18,14 @@ import (
 // maxWitnesses bounds the runs in search of one.
 const maxWitnesses = 3
 
-// witness looks for a witness of a check that passes on the base; "" if there is none.
-func (d *driver) witness(ctx context.Context, k sallyport.Check) (string, error) {
+// witness looks for a witness of a check that passes on the base; "" if there is none. Sure: that is the base's
+// answer, and not one of a run that was stopped or lost.
+func (d *driver) witness(ctx context.Context, k sallyport.Check) (file string, sure bool, err error) {
 	paths, err := d.store.Paths(ctx, d.m.BaseTree)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
+	sure = true
 	var near, far []string
 	for p := range paths {
 		if _, ok := checks.Broken(p, []byte("import \"testing\"")); !inspect.IsTest(p, k.Tests) || !ok && !strings.HasSuffix(p, "_test.go") {
@@ -42,23 +44,26 @@ func (d *driver) witness(ctx context.Context, k sallyport.Check) (string, error)
 	for _, p := range append(near, far...) {
 		tree, err := d.broken(ctx, d.m.BaseTree, p)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		if tree == "" {
 			continue
 		}
-		if tried++; tried > maxWitnesses || ctx.Err() != nil {
+		if tried++; tried > maxWitnesses {
 			break
 		}
 		o, err := d.runCheck(ctx, trial{Check: k, Tree: tree, Purpose: sallyport.PurposeBase, Log: d.logOf(k, fmt.Sprintf("witness-%d", tried))})
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
-		if o.Status == sallyport.CheckFailed && !o.Endless {
-			return p, nil
+		switch {
+		case o.Status == sallyport.CheckFailed && !o.Endless:
+			return p, true, nil
+		case o.Status == sallyport.CheckError:
+			sure = false
 		}
 	}
-	return "", nil
+	return "", sure, nil
 }
 
 // broken is tree with a failing test in one file; "" where that cannot be.
@@ -78,24 +83,36 @@ func (d *driver) broken(ctx context.Context, tree sallyport.ObjectID, path strin
 	return d.store.Replace(ctx, tree, path, now)
 }
 
-// deaf says that a check passes on the change although its witness fails; "": it listens, or has no witness that the
-// change leaves in place (then the base's is put back).
-func (d *driver) deaf(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, witness string, r *sallyport.CheckResult) (string, error) {
+// listens asks a check on the change whether it listens to its witness: with a failing test in it, it must not end with
+// 0. False: it does not listen (required), or that could not be found out; a check without a witness is not asked. A
+// witness that the change edits or takes away is put back as the base has it.
+func (d *driver) listens(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, witness string, r *sallyport.CheckResult) (ok bool, c sallyport.Control, err error) {
+	c.Name = "planted-fault"
 	if witness == "" {
-		return "", nil
+		return true, c, nil
 	}
 	with, err := d.store.Compose(ctx, im.Tree, d.m.BaseTree, []string{witness})
 	if err != nil {
-		return "", err
+		return false, c, err
 	}
 	tree, err := d.broken(ctx, with, witness)
-	if err != nil || tree == "" {
-		return "", err
+	if err != nil {
+		return false, c, err
 	}
-	r.Trees = append(r.Trees, sallyport.Tried{For: "planted-fault", Tree: tree})
+	if tree == "" {
+		return false, c, &sallyport.Error{Op: "plant a fault", Code: sallyport.CodeCorrupt, Subject: witness, Message: "the base's test that was a witness cannot be one now"}
+	}
+	r.Trees = append(r.Trees, sallyport.Tried{For: c.Name, Tree: tree})
 	o, err := d.runCheck(ctx, trial{Check: patience(k, r.Seconds), Tree: tree, Purpose: sallyport.PurposeValidate, Log: d.logOf(k, "witness")})
-	if err != nil || o.Status == sallyport.CheckError || o.Endless || o.Exit != 0 {
-		return "", err
+	switch {
+	case err != nil:
+		return false, c, err
+	case o.Status == sallyport.CheckError:
+		c.Detail = "a run with a failing test added to " + list([]string{witness}, 1) + " came to no end of its own: " + o.Message
+		return false, c, nil
+	case o.Exit == 0:
+		c.Required, c.Detail = true, "it passes although a test that fails was added to "+list([]string{witness}, 1)
+		return false, c, nil
 	}
-	return "it passes although a test that fails was added to " + list([]string{witness}, 1), nil
+	return true, c, nil
 }
