@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/screen"
 )
@@ -41,46 +43,58 @@ func (d *driver) copies(ctx context.Context) (string, error) {
 	}
 	defer from.Close()
 	for _, name := range d.m.Copies {
-		err := copyIn(from, name, filepath.Join(tmp, filepath.FromSlash(name)))
+		b, err := readCopy(from, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = d.notice(ctx, "the agent was not given %s: your working tree has no such file", screen.Line(name))
+			if err := d.notice(ctx, "the agent was not given %s: your working tree has no such file", screen.Line(name)); err != nil {
+				return "", err
+			}
+			continue
 		}
 		if err != nil {
 			return "", err
+		}
+		to := filepath.Join(tmp, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return "", stateError(to, err)
+		}
+		if err := os.WriteFile(to, b, 0o644); err != nil {
+			return "", stateError(to, err)
 		}
 	}
 	return dir, os.Rename(tmp, dir)
 }
 
-// copyIn copies one regular file that lies within from, through no link that leads out of it.
-func copyIn(from *os.Root, name, to string) error {
+// readCopy reads one regular file that lies within from, through no link that leads out of it. What the agent is
+// given and what is masked are both read by it.
+func readCopy(from *os.Root, name string) ([]byte, error) {
 	refuse := func(message string) error {
 		return &sallyport.Error{Op: "copy files in", Code: sallyport.CodeInvalid, Subject: path.Clean(name), Message: message, Hint: "change copy: or --copy"}
 	}
 	fi, err := from.Lstat(name)
-	switch {
-	case err != nil:
-		return err
-	case !fi.Mode().IsRegular():
-		return refuse("is no regular file")
-	case fi.Size() > maxCopy:
-		return refuse(fmt.Sprintf("is larger than %d bytes", maxCopy))
-	}
-	in, err := from.Open(name)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, refuse("is no regular file")
+	}
+	in, err := from.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // what took its place must not make anybody wait
+	if err != nil {
+		return nil, err
 	}
 	defer in.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return stateError(to, err)
+	fi, err = in.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		return nil, refuse("is no regular file")
 	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	var b []byte
+	if err == nil {
+		b, err = io.ReadAll(io.LimitReader(in, maxCopy+1))
+	}
 	if err != nil {
-		return stateError(to, err)
+		return nil, &sallyport.Error{Op: "copy files in", Code: sallyport.CodeUnavailable, Subject: path.Clean(name), Err: err}
 	}
-	_, err = io.Copy(out, io.LimitReader(in, maxCopy))
-	if err := errors.Join(err, out.Close()); err != nil {
-		return stateError(to, err)
+	if len(b) > maxCopy {
+		return nil, refuse(fmt.Sprintf("is larger than %d bytes", maxCopy))
 	}
-	return nil
+	return b, nil
 }

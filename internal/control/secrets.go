@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -90,9 +89,12 @@ func ownSecrets(m sallyport.Manifest) secret.Values {
 	}
 	slices.Sort(env)
 	add(secret.FromEnv(env))
-	for _, path := range m.Copies {
-		if b, err := os.ReadFile(filepath.Join(m.Repository, filepath.FromSlash(path))); err == nil {
-			add(secret.FromFile(path, b))
+	if from, err := os.OpenRoot(m.Repository); err == nil {
+		defer from.Close()
+		for _, path := range m.Copies {
+			if b, err := readCopy(from, path); err == nil { // what cannot be read is not given either
+				add(secret.FromFile(path, b))
+			}
 		}
 	}
 	return withoutMarks(v)
