@@ -112,28 +112,33 @@ func (l *requireList) read(r *reader, n ast.Node, field string) (err error) {
 }
 
 func (m *envMap) want() string { return "a mapping from variable names to text" }
-func (m *envMap) read(r *reader, n ast.Node, field string) error {
+func (m *envMap) read(r *reader, n ast.Node, field string) (err error) {
+	*m, err = readMap(r, n, field, m.want(), envNameRule, func(v argument) string { return string(v) })
+	return err
+}
+
+// readMap reads a mapping from names to leaves; form says what a name should have been, "" where it is right.
+func readMap[L any, V any](r *reader, n ast.Node, field, want string, form func(name string) string, value func(L) V) (map[string]V, error) {
 	pairs, ok := pairsOf(n)
 	if !ok {
-		return r.expected(n, m.want())
+		return nil, r.expected(n, want)
 	}
-	*m = envMap{}
-	seen := map[string]bool{}
+	m, seen := map[string]V{}, map[string]bool{}
 	for _, p := range pairs {
 		name, err := r.key(p, seen, pairs)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if want := envNameRule(name); want != "" {
-			return r.expected(p.Key, want)
+		if want := form(name); want != "" {
+			return nil, r.expected(p.Key, want)
 		}
-		var v argument
-		if err := r.into(p.Value, join(field, name), reflect.ValueOf(&v).Elem()); err != nil {
-			return err
+		var leaf L
+		if err := r.into(p.Value, join(field, name), reflect.ValueOf(&leaf).Elem()); err != nil {
+			return nil, err
 		}
-		(*m)[name] = string(v)
+		m[name] = value(leaf)
 	}
-	return nil
+	return m, nil
 }
 
 func (l *egressList) want() string { return "an empty list: []" }

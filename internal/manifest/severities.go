@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,28 +34,15 @@ func (v *severity) read(r *reader, n ast.Node, _ string) error { return oneOf(r,
 func (v *severity) schema() object                             { return enumSchema(severityWords) }
 
 func (m *severityMap) want() string { return "a mapping from rules to block, warn or info" }
-func (m *severityMap) read(r *reader, n ast.Node, field string) error {
-	pairs, ok := pairsOf(n)
-	if !ok {
-		return r.expected(n, m.want())
-	}
-	*m = severityMap{}
-	seen := map[string]bool{}
-	for _, p := range pairs {
-		name, err := r.key(p, seen, pairs)
-		if err != nil {
-			return err
-		}
+func (m *severityMap) read(r *reader, n ast.Node, field string) (err error) {
+	form := func(name string) string {
 		if !ruleForm.MatchString(name) {
-			return r.expected(p.Key, "the name of a rule such as ci.changed")
+			return "the name of a rule such as ci.changed"
 		}
-		var v severity
-		if err := r.into(p.Value, join(field, name), reflect.ValueOf(&v).Elem()); err != nil {
-			return err
-		}
-		(*m)[name] = sallyport.Severity(v)
+		return ""
 	}
-	return nil
+	*m, err = readMap(r, n, field, m.want(), form, func(v severity) sallyport.Severity { return sallyport.Severity(v) })
+	return err
 }
 
 func (m *severityMap) words() map[string]sallyport.Severity {
