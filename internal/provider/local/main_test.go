@@ -100,11 +100,10 @@ func TestAsUser(t *testing.T) {
 	if !strings.Contains(string(out), "--- PASS: TestContract") {
 		t.Fatalf("the suite did not run:\n%s", out)
 	}
-	for _, l := range strings.Split(string(out), "\n") {
-		if strings.Contains(l, "--- SKIP") || strings.Contains(l, "missing capability") {
-			t.Log(strings.TrimSpace(l))
-		}
-	}
+	testkit.Skips(t, string(out), "TestIDSlots", "TestSpareWhoseIDsAreTaken", // an ordinary user has one id
+		"TestManagerOfAnotherUser", // and cannot listen as another
+		// Without a delegated cgroup, as here; the emulated guest has one.
+		"TestDestroyPrunesTheFactorysCgroups", "TestContract/the_memory_limit_ends_the_command", "TestContract/the_pids_limit_bounds_the_processes")
 }
 
 // failures leaves out what passed.
