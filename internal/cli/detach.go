@@ -6,14 +6,16 @@ import (
 )
 
 // detachReader passes keys on and watches for Ctrl-P Ctrl-Q. A Ctrl-P is held until the next key tells what it
-// was. Programs may switch the terminal to other spellings of the same keys, so those count as well.
+// was. Programs may switch the terminal to other spellings of the same keys, so those count as well. It detaches
+// when the keys before are on their way: whoever reads asks for more only then.
 type detachReader struct {
 	r      io.Reader
 	detach func()
 
-	held    []byte // a Ctrl-P, as it came
-	out     []byte // ready to be read
-	pending error
+	held     []byte // a Ctrl-P, as it came
+	out      []byte // ready to be read
+	detached bool   // the keys came; detach is to be called
+	pending  error
 }
 
 // The spellings of one key: its control character, the CSI u form (kitty's protocol), the same with the event
@@ -25,6 +27,10 @@ var (
 
 func (d *detachReader) Read(p []byte) (int, error) {
 	for len(d.out) == 0 {
+		if d.detached {
+			d.detach()
+			d.detached, d.pending = false, io.EOF
+		}
 		if d.pending != nil {
 			return 0, d.pending
 		}
@@ -48,8 +54,7 @@ func (d *detachReader) take(in []byte) {
 	for len(in) > 0 {
 		if d.held != nil {
 			if prefixOf(in, ctrlQ) != nil {
-				d.held, d.pending = nil, io.EOF
-				d.detach()
+				d.held, d.detached = nil, true
 				return
 			}
 			d.out, d.held = append(d.out, d.held...), nil

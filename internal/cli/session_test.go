@@ -294,15 +294,25 @@ func TestDetachReaderLaws(t *testing.T) {
 			pieces = [][]byte{bytes.Join(pieces, nil)}
 		}
 		in := chunks(append([][]byte{}, pieces...))
-		times := 0
-		got, err := io.ReadAll(&detachReader{r: &in, detach: func() { times++ }})
+		var got []byte
+		times, early := 0, false
+		d := &detachReader{r: &in, detach: func() { times++; early = len(got) < len(bytes.Join(before, nil)) }}
+		var err error
+		for buf := make([]byte, 7); err == nil; {
+			var n int
+			n, err = d.Read(buf)
+			got = append(got, buf[:n]...)
+		}
+		if early {
+			t.Fatalf("detached when %q of %q was handed over", got, bytes.Join(before, nil))
+		}
 		want, wantTimes := bytes.Join(before, nil), 0
 		if detach {
 			wantTimes = 1
 		} else {
 			want = append(want, bytes.Join(after, nil)...)
 		}
-		if err != nil || !bytes.Equal(got, want) || times != wantTimes {
+		if err != io.EOF || !bytes.Equal(got, want) || times != wantTimes {
 			t.Fatalf("got %q (%v), noticed %d times; want %q, %d", got, err, times, want, wantTimes)
 		}
 	})
