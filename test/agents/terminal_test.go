@@ -17,6 +17,11 @@ const detach = "\x10\x11"
 // waits is a line that runs until it is interrupted; the shell's echo of it does not hold the word it prints.
 const waits = "sh -c 'echo run''ning; exec sleep 1000'\r"
 
+// sized is a line that prints the terminal's size as soon as it is this one: a change is on its way for a while.
+func sized(size string) string {
+	return "until [ \"$(stty size)\" = \"" + size + "\" ]; do sleep 0.05; done; stty size\r"
+}
+
 // TestTerminal: a person works in a shell inside, leaves it, comes back and ends it.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
@@ -29,8 +34,7 @@ func TestTerminal(t *testing.T) {
 	s.Shows("$ ").Keys("echo status=$?\r")
 	s.Shows("\nstatus=130\n")
 	s.Resize(72, 21)
-	time.Sleep(300 * time.Millisecond)
-	s.Keys("stty size\r")
+	s.Keys(sized("21 72"))
 	s.Shows("\n21 72\n")
 	s.Keys("here=there\r" + detach)
 	s.Shows("detached; the attempt goes on: `sallyport attach")
@@ -38,8 +42,7 @@ func TestTerminal(t *testing.T) {
 
 	s = w.Terminal("", "attach")
 	s.Shows("\n21 72\n") // what was on the screen comes again
-	time.Sleep(300 * time.Millisecond)
-	s.Keys("echo $here; stty size\r")
+	s.Keys("echo $here; " + sized("30 100"))
 	s.Shows("\nthere\n30 100\n") // the same shell, at this terminal's size
 	s.Keys("echo good > a; exit\r")
 	s.Shows("ACCEPTED").Exits(0)
@@ -156,8 +159,7 @@ func TestShell(t *testing.T) {
 	s.Shows("(sandbox) $ ").Keys("echo status=$?; echo bad > a; printf '\\033]0;%s\\007' TI''TLE\r")
 	s.Shows("\nstatus=130\n")
 	s.Resize(72, 21)
-	time.Sleep(300 * time.Millisecond)
-	s.Keys("stty size\r")
+	s.Keys(sized("21 72"))
 	s.Shows("\n21 72\n")
 	s.Keys("printf '\\033[?1049h\\033[?25l'; exit 3\r")
 	s.Exits(3)

@@ -148,7 +148,7 @@ func TestDepthCanBeRemoved(t *testing.T) {
 	world.Each(t, func(t *testing.T, w *world.World) {
 		target(w)
 		// Nothing may be left: the world looks at its end.
-		w.Command("", "sh", "-c", `ulimit -n 700 && exec "$0" run --json --name attack -m x -- sh -c "./x deep /tmp/d 3000; chmod 000 /tmp/d; sleep 1"`, w.Program()).Want(30)
+		w.Command("", "sh", "-c", `ulimit -n 700 && exec "$0" run --json --name attack -m x -- sh -c "./x deep /tmp/d 3000; chmod 000 /tmp/d; sleep 30"`, w.Program()).Want(30)
 	})
 }
 
