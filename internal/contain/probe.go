@@ -38,9 +38,9 @@ type Targets struct {
 //
 // Required is left to the caller. About 1 ms; at most 0.5 s more where packets find a way out.
 func Probe(t Targets) []sallyport.LayerReport {
-	return []sallyport.LayerReport{
-		probeProcess(t), probeFilesystem(t), probeSyscalls(), probeNetwork(t), probeCredentials(t),
-	}
+	others := []sallyport.LayerReport{probeFilesystem(t), probeSyscalls(), probeNetwork(t), probeCredentials(t)}
+	// Last, since it forks: from then on each page of ours that is written is copied first.
+	return append([]sallyport.LayerReport{probeProcess(t)}, others...)
 }
 
 // trial is one attempt to break a layer. The layer stands when Refused.

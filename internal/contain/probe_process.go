@@ -22,8 +22,8 @@ func probeProcess(t Targets) sallyport.LayerReport {
 	p.identity(t, status)
 	p.powers(status)
 	p.becomeRoot()
-	p.pidOne(t)
 	p.visible(t)
+	p.pidOne(t)
 	return p.report()
 }
 

@@ -202,14 +202,6 @@ func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Sp
 	if err := b.build(p.cfg.Runner); err != nil {
 		return err
 	}
-	// A detached mount can be attached once: the collector's sandbox gets a set of its own.
-	again := &planner{spec: collectorSpec(spec), ids: s.ids, dir: dir, users: s.users, runner: p.cfg.Runner}
-	if spec.Workspace.Collect {
-		defer again.closeFiles()
-		if err := again.build(p.cfg.Runner); err != nil {
-			return err
-		}
-	}
 	lures, err := newLures()
 	if err != nil {
 		return err
@@ -220,40 +212,60 @@ func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Sp
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
 	b.plan.NoOverlay = p.cfg.NoOverlay
-	kept, err := b.kept()
-	if err != nil {
+	var open handles
+	defer open.close()
+	h := keeper.Handed{Folder: open.keep(os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)), Sources: b.files,
+		Log: open.keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600))}
+	if !salvage {
+		h.Plan = open.keep(runner.PlanFile(b.plan))
+	}
+	if open.err != nil {
+		return stateError("create", dir, open.err)
+	}
+	t := keeper.Told{Wire: open.keep(listenIn(dir, socketWire)), Egress: open.keep(listenIn(dir, socketEgress))}
+	// A detached mount can be attached once: the collector's sandbox gets a set of its own.
+	again := &planner{spec: collectorSpec(spec), ids: s.ids, dir: dir, users: s.users, runner: p.cfg.Runner}
+	if spec.Workspace.Collect {
+		defer again.closeFiles()
+		if err := again.build(p.cfg.Runner); err != nil {
+			return err
+		}
+	}
+	t.Collector = open.keep(runner.PlanFile(again.plan))
+	setup := keeper.Setup{Spec: told(spec), Confinement: b.plan.Confinement()}
+	if setup.Kept, err = b.kept(); err != nil {
 		return err
 	}
-	setup := keeper.Setup{Spec: told(spec), Confinement: b.plan.Confinement(), Sources: len(b.files), CollectorSources: len(again.files), Kept: kept, Salvage: salvage}
-	group, err := grouped()
-	if err != nil {
-		return err
-	}
-	setup.Cgroup = group.setup
-	setup.Layers = outsideLayers(spec, group)
+	var known proof // of nothing, in a trial
 	if spec.Purpose != purposeTrial && !salvage {
 		if err := p.sweepTrials(ctx); err != nil {
 			return err
 		}
-		proof, err := p.proved(ctx)
-		if err != nil {
+		if known, err = p.proved(ctx); err != nil {
 			return err
 		}
-		setup.Layers = proof.withProof(setup.Layers)
 	}
-	h, done, err := handed(dir, setup, b.plan, again.plan)
-	defer done()
-	if err != nil {
-		return err
-	}
-	h.Rest = slices.Concat(group.files, b.files, again.files)
 	if err := recorded(); err != nil {
 		return err
 	}
 	if err := bound(); err != nil {
 		return err
 	}
-	return s.hand(ctx, h)
+	if err := s.hand(ctx, h); err != nil {
+		return err
+	}
+	// The runner builds and tries meanwhile: it needs no cgroup.
+	group, err := grouped()
+	if err != nil {
+		return err
+	}
+	setup.Cgroup, setup.Layers = group.setup, known.withProof(outsideLayers(spec, group))
+	t.Setup = open.keep(runner.MemoryFile(setup))
+	t.Rest = slices.Concat(group.files, again.files)
+	if open.err != nil {
+		return stateError("create", dir, open.err)
+	}
+	return s.tell(ctx, t)
 }
 
 // told is what of s a keeper needs: what is mounted or laid into the sandbox is in the plans.
@@ -270,31 +282,25 @@ func environment(env map[string]string) []string {
 	return kv
 }
 
-// handed makes the files that a keeper is given; done closes them.
-func handed(dir string, setup keeper.Setup, plan, collector runner.Plan) (h keeper.Handed, done func(), err error) {
-	var open []*os.File
-	keep := func(f *os.File, ferr error) *os.File {
-		if ferr == nil {
-			open = append(open, f)
-		} else if err == nil {
-			err = stateError("create", dir, ferr)
-		}
-		return f
+// handles are files to close together, and the first that could not be had.
+type handles struct {
+	files []*os.File
+	err   error
+}
+
+func (h *handles) keep(f *os.File, err error) *os.File {
+	if err == nil {
+		h.files = append(h.files, f)
+	} else if h.err == nil {
+		h.err = err
 	}
-	h = keeper.Handed{
-		Setup:     keep(runner.MemoryFile(setup)),
-		Folder:    keep(os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)),
-		Wire:      keep(listenIn(dir, socketWire)),
-		Egress:    keep(listenIn(dir, socketEgress)),
-		Log:       keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)),
-		Plan:      keep(runner.PlanFile(plan)),
-		Collector: keep(runner.PlanFile(collector)),
+	return f
+}
+
+func (h *handles) close() {
+	for _, f := range h.files {
+		f.Close()
 	}
-	return h, func() {
-		for _, f := range open {
-			f.Close()
-		}
-	}, err
 }
 
 // lures are listeners of the host that a probe inside must not reach.

@@ -52,7 +52,7 @@ func (p *Provider) begin(s *spare) error {
 		s.err = p.startKeeper(s.ids, theirs)
 		theirs.Close()
 		if s.err == nil {
-			s.err = s.hear(context.Background(), "the keeper ended before the sandbox was ready")
+			s.err = s.hear(context.Background(), goneBefore)
 		}
 	}()
 	return nil
@@ -128,13 +128,30 @@ func (p *Provider) bind(ctx context.Context, s *spare, a sallyport.AllocationID)
 	return s.bind(ctx, a)
 }
 
-// hand gives a bound spare what its sandbox is made of, and waits until the layers are proved.
+// hand gives a bound spare what its sandbox is made of.
 func (s *spare) hand(ctx context.Context, h keeper.Handed) error {
-	const gone = "the keeper ended before the sandbox was ready"
 	if err := runner.Hand(s.socket, h.Files()); err != nil {
-		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: gone, Err: err}
+		return s.refused(ctx, err)
 	}
-	return s.hear(ctx, gone)
+	return nil
+}
+
+// tell gives it the rest, and waits until the layers are proved.
+func (s *spare) tell(ctx context.Context, t keeper.Told) error {
+	if err := runner.Hand(s.socket, t.Files()); err != nil {
+		return s.refused(ctx, err)
+	}
+	return s.hear(ctx, goneBefore)
+}
+
+const goneBefore = "the keeper ended before the sandbox was ready"
+
+// refused is why a keeper takes nothing more: its last word, or that it has none.
+func (s *spare) refused(ctx context.Context, err error) error {
+	if herr := s.hear(ctx, goneBefore); herr != nil {
+		return herr
+	}
+	return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: goneBefore, Err: err}
 }
 
 // hear waits for the keeper's next word; gone says what its end means.

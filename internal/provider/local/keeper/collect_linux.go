@@ -142,11 +142,16 @@ func (k *keeper) runCollector(result *os.File) error {
 		s.kill()
 		return err
 	}
-	if _, _, err := s.hear(); err != nil {
+	_, _, err = s.hear()
+	if err == nil {
+		err = s.name(k.setup.Spec.Allocation)
+	}
+	if err != nil {
 		s.kill()
 		return err
 	}
-	if _, _, err := k.build(s, runner.Handed{Plan: memory, Log: k.log, Result: result, Sources: k.again}); err != nil {
+	given := s.give(runner.Handed{Plan: memory, Log: k.log, Result: result, Sources: k.again})
+	if _, _, err := s.built(given); err != nil {
 		return err
 	}
 	defer s.kill()

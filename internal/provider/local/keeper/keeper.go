@@ -37,35 +37,66 @@ const (
 	FDExecutable = 5 // its own
 )
 
-// Handed is what a keeper is given once its Allocation is known.
+// Handed is what a keeper is given first, once its Allocation is known: what its runner builds the sandbox of.
 type Handed struct {
-	Setup  *os.File // a Setup, as runner.MemoryFile writes it
 	Folder *os.File // the allocation's
-	Wire   *os.File // listening socket
-	Egress *os.File // listening socket on which the egress listener is handed out
 	Log    *os.File // the standard error of keeper and runners from here on
-	// Plans are handed through to the runner as they are: reading them here would cost every start.
-	Plan      *os.File // the command's sandbox
-	Collector *os.File // the collector's; used where something will be collected
-	// Rest are the cgroup's doors, the sources of Plan and those of Collector. Setup says how many of each.
-	Rest []*os.File
+	// Plan is handed through to the runner as it is: reading it here would cost every start. Nil: the command
+	// will not be started, and only what is left of the Allocation is served.
+	Plan    *os.File
+	Sources []*os.File // of Plan
 }
 
 // Files are what to Hand to the keeper.
 func (h Handed) Files() []*os.File {
-	return append([]*os.File{h.Setup, h.Folder, h.Wire, h.Egress, h.Log, h.Plan, h.Collector}, h.Rest...)
+	files := []*os.File{h.Folder, h.Log}
+	if h.Plan != nil {
+		files = append(append(files, h.Plan), h.Sources...)
+	}
+	return files
 }
 
 // takeHanded is the inverse of Files, over a socket.
-func takeHanded(control *os.File) (Handed, error) {
+func takeHanded(control *os.File) (h Handed, err error) {
 	f, err := runner.Take(control)
 	if err != nil {
-		return Handed{}, err
+		return h, err
 	}
-	if len(f) < 7 {
-		return Handed{}, fmt.Errorf("expected 7 files or more, got %d", len(f))
+	if len(f) < 2 {
+		return h, fmt.Errorf("expected a folder and a log, got %d files", len(f))
 	}
-	return Handed{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7:]}, nil
+	h.Folder, h.Log = f[0], f[1]
+	if len(f) > 2 {
+		h.Plan, h.Sources = f[2], f[3:]
+	}
+	return h, nil
+}
+
+// Told is what a keeper is given while its runner builds.
+type Told struct {
+	Setup     *os.File // a Setup, as runner.MemoryFile writes it
+	Wire      *os.File // listening socket
+	Egress    *os.File // listening socket on which the egress listener is handed out
+	Collector *os.File // the plan of the collector's sandbox; used where something will be collected
+	// Rest are the cgroup's doors, as many as Setup says, and the sources of Collector.
+	Rest []*os.File
+}
+
+// Files are what to Hand to the keeper.
+func (t Told) Files() []*os.File {
+	return append([]*os.File{t.Setup, t.Wire, t.Egress, t.Collector}, t.Rest...)
+}
+
+// takeTold is the inverse of Files, over a socket.
+func takeTold(control *os.File) (Told, error) {
+	f, err := runner.Take(control)
+	if err != nil {
+		return Told{}, err
+	}
+	if len(f) < 4 {
+		return Told{}, fmt.Errorf("expected 4 files or more, got %d", len(f))
+	}
+	return Told{f[0], f[1], f[2], f[3], f[4:]}, nil
 }
 
 // Names in the allocation's folder.
@@ -82,15 +113,10 @@ const (
 
 // Setup is what a keeper is told.
 type Setup struct {
-	Spec provider.Spec `json:"spec"`
-	// Confinement and Sources repeat what the keeper needs of the command's plan, CollectorSources of the
-	// collector's; Kept are the folders of cache layers that outlive the sandbox.
-	Confinement      contain.Confinement `json:"confinement"`
-	Sources          int                 `json:"sources"`
-	CollectorSources int                 `json:"collector_sources"`
-	Kept             []runner.Source     `json:"kept"`
-	Cgroup           CgroupSetup         `json:"cgroup"`
-	Salvage          bool                `json:"salvage"` // the command will not be started: only its result is served
+	Spec        provider.Spec       `json:"spec"`
+	Confinement contain.Confinement `json:"confinement"` // repeats what the keeper needs of the command's plan
+	Kept        []runner.Source     `json:"kept"`        // folders of cache layers that outlive the sandbox
+	Cgroup      CgroupSetup         `json:"cgroup"`
 	// Layers are the containment lines that only the outside can state.
 	Layers []sallyport.LayerReport `json:"layers"`
 }
@@ -128,6 +154,7 @@ type keeper struct {
 
 	collector *os.File   // its plan
 	again     []*os.File // the same, for the collector's
+	salvage   bool       // the command will not be started: only its result is served
 	kept      []*os.File // folders outside of the allocation's that the sandbox writes to: kept cache layers
 	cgroup    cgroup.Entry
 	oom       *os.File // nil: nobody counts

@@ -17,6 +17,7 @@ import (
 	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/runner"
+	"sallyport.dev/sallyport/internal/wire"
 )
 
 // Main is the keeper's life. It returns only an error of the start; afterwards it ends with the process.
@@ -24,7 +25,8 @@ import (
 //
 // It is started before there is an Allocation, holds nothing then, and ends with whoever started it. Over the
 // control socket it says Ready when its runner waits for a plan, hears the id of its Allocation, says Ready when
-// that stands in its arguments, takes what is Handed, and says one Ready about the sandbox.
+// that stands in its arguments, takes what it is Handed and then what it is Told, and says one Ready about the
+// sandbox.
 func Main() error {
 	// The kernel ends PID 1 of our sandboxes when the thread that started it ends: it must be this one.
 	runtime.LockOSThread()
@@ -57,12 +59,12 @@ func Main() error {
 	if err := runner.Bear(string(name)); err != nil {
 		return err
 	}
-	tell(control, nil)
-	h, err := takeHanded(control)
+	err = first.name(sallyport.AllocationID(name))
+	tell(control, err)
 	if err != nil {
 		return err
 	}
-	err = k.start(h, first)
+	err = k.start(control, first)
 	tell(control, err)
 	control.Close()
 	if err != nil {
@@ -84,6 +86,9 @@ func (k *keeper) wait(control *os.File) (*sandbox, error) {
 		return nil, err
 	}
 	if err := warm(); err != nil {
+		return nil, err
+	}
+	if err := wire.Warm(); err != nil {
 		return nil, err
 	}
 	if k.self, err = process.Self(); err != nil {
@@ -125,16 +130,14 @@ func tell(control *os.File, err error) {
 	}
 }
 
-func (k *keeper) start(h Handed, first *sandbox) error {
-	b, err := io.ReadAll(io.NewSectionReader(h.Setup, 0, 64<<20))
-	h.Setup.Close()
+// start takes what it is Handed, has first build its sandbox of it, and makes itself ready meanwhile with what it
+// is Told.
+func (k *keeper) start(control *os.File, first *sandbox) error {
+	h, err := takeHanded(control)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, &k.setup); err != nil {
-		return fmt.Errorf("read setup: %w", err)
-	}
-	k.folder, k.log, k.collector = h.Folder, h.Log, h.Collector
+	k.folder, k.log, k.sources, k.salvage = h.Folder, h.Log, h.Sources, h.Plan == nil
 	if err := unix.Dup3(int(k.log.Fd()), 2, 0); err != nil {
 		return err
 	}
@@ -146,53 +149,84 @@ func (k *keeper) start(h Handed, first *sandbox) error {
 	if err := k.note(FileSelf, Self{PID: k.self.PID, StartTime: k.self.StartTime, Boot: k.self.Boot}); err != nil {
 		return &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
 	}
-	if err := k.adopt(h.Rest); err != nil {
-		return err
-	}
-	if k.prepared, err = contain.Prepare(k.setup.Confinement); err != nil {
-		return err
-	}
-	wireSocket, err := listener(h.Wire)
-	if err != nil {
-		return err
-	}
-	egressSocket, err := listener(h.Egress)
-	if err != nil {
-		return err
-	}
-	if err := k.restore(); err != nil {
-		return err
-	}
-	if k.setup.Salvage {
+	var given error
+	if k.salvage {
 		first.kill()
 	} else {
-		if err := k.openKept(); err != nil {
-			return err
-		}
-		r, egress, err := k.build(first, runner.Handed{Plan: h.Plan, Log: k.log, Sources: k.sources})
-		if err != nil {
-			return err
-		}
-		s := first
-		k.sandbox, k.egress = s, egress
-		closeAll(k.sources)
-		if err := k.takeCopies(r); err != nil {
-			s.kill()
-			return err
-		}
-		if k.layers, err = k.receipt(r.Layers); err != nil {
-			s.kill()
-			return err
-		}
-		// Not synced either, for the same reason.
-		if err := k.note(FileLayers, k.layers); err != nil {
-			return err
-		}
-		go k.guard(s)
+		given = first.give(runner.Handed{Plan: h.Plan, Log: k.log, Sources: k.sources})
+	}
+	wireSocket, egressSocket, err := k.takeRest(control)
+	if err == nil {
+		err = k.restore()
+	}
+	if err == nil && !k.salvage {
+		err = k.proved(first, given)
+	}
+	if err != nil {
+		return err
 	}
 	k.armLease()
 	go k.watchFolder()
 	go k.serve(wireSocket, egressSocket)
+	return nil
+}
+
+// takeRest takes what it is Told.
+func (k *keeper) takeRest(control *os.File) (wireSocket, egressSocket net.Listener, err error) {
+	t, err := takeTold(control)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := io.ReadAll(io.NewSectionReader(t.Setup, 0, 64<<20))
+	t.Setup.Close()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := json.Unmarshal(b, &k.setup); err != nil {
+		return nil, nil, fmt.Errorf("read setup: %w", err)
+	}
+	group := k.setup.Cgroup.Files
+	if group < 0 || group > len(t.Rest) {
+		return nil, nil, fmt.Errorf("expected %d files of a cgroup, got %d files", group, len(t.Rest))
+	}
+	k.collector, k.again = t.Collector, t.Rest[group:]
+	if err := k.takeCgroup(t.Rest[:group]); err != nil {
+		return nil, nil, err
+	}
+	if k.prepared, err = contain.Prepare(k.setup.Confinement); err != nil {
+		return nil, nil, err
+	}
+	if wireSocket, err = listener(t.Wire); err != nil {
+		return nil, nil, err
+	}
+	egressSocket, err = listener(t.Egress)
+	return wireSocket, egressSocket, err
+}
+
+// proved waits for what s built of what it was given (given: how that went), and records what was proved.
+func (k *keeper) proved(s *sandbox, given error) error {
+	if err := k.openKept(); err != nil {
+		return err
+	}
+	r, egress, err := s.built(given)
+	if err != nil {
+		return err
+	}
+	k.sandbox, k.egress = s, egress
+	closeAll(k.sources)
+	if err := k.takeCopies(r); err != nil {
+		s.kill()
+		return err
+	}
+	if k.layers, err = k.receipt(r.Layers); err != nil {
+		s.kill()
+		return err
+	}
+	// Not synced either, for the same reason as FileSelf.
+	if err := k.note(FileLayers, k.layers); err != nil {
+		return err
+	}
+	go k.guard(s)
 	return nil
 }
 
@@ -238,7 +272,7 @@ func (k *keeper) restore() error {
 	if _, err := k.recorded(FileFence, &k.fence); err != nil {
 		return err
 	}
-	if !k.setup.Salvage {
+	if !k.salvage {
 		return nil
 	}
 	if _, err := k.recorded(FileCopied, &k.copied); err != nil {
@@ -272,16 +306,6 @@ func closeAll(fs []*os.File) {
 	for _, f := range fs {
 		f.Close()
 	}
-}
-
-// adopt tells apart what was handed over besides the fixed files.
-func (k *keeper) adopt(rest []*os.File) error {
-	group, command := k.setup.Cgroup.Files, k.setup.Cgroup.Files+k.setup.Sources
-	if len(rest) != command+k.setup.CollectorSources {
-		return fmt.Errorf("expected %d files more, got %d", command+k.setup.CollectorSources, len(rest))
-	}
-	k.sources, k.again = rest[group:command], rest[command:]
-	return k.takeCgroup(rest[:group])
 }
 
 // receipt joins what the probes found inside and what only the outside can state, in report order, and stops

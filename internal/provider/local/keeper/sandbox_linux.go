@@ -61,19 +61,26 @@ func (k *keeper) startRunner(collects bool) (*sandbox, error) {
 	return s, nil
 }
 
-// build has s, which waits, build its root and prove it. After an error s is dead.
-func (k *keeper) build(s *sandbox, h runner.Handed) (runner.Ready, *os.File, error) {
+// name has s bear the Allocation's id, before it is given anything of it.
+func (s *sandbox) name(a sallyport.AllocationID) error {
+	return runner.Say(s.control, []byte(a), nil)
+}
+
+// give hands s, which waits and was told its name, what it builds its root of.
+func (s *sandbox) give(h runner.Handed) error {
 	if h.Result == nil { // nobody collects
 		h.Result = h.Log
 	}
-	err := runner.Say(s.control, []byte(k.setup.Spec.Allocation), nil)
+	return runner.Hand(s.control, h.Files())
+}
+
+// built waits until s, which was given its plan, has built its root and proved it; given is what give returned.
+// After an error s is dead.
+func (s *sandbox) built(given error) (runner.Ready, *os.File, error) {
+	// What is given to a runner that is dead already is nothing against what it said before it died.
+	ready, listener, err := s.hear()
 	if err == nil {
-		err = runner.Hand(s.control, h.Files())
-	}
-	// What is handed to a runner that is dead already is nothing against what it said before it died.
-	ready, listener, herr := s.hear()
-	if herr != nil {
-		err = herr
+		err = given
 	}
 	if err != nil {
 		s.kill()
