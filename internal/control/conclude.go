@@ -358,8 +358,11 @@ func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, r
 		why.Hint = again
 		record = journal.Record{Type: lifecycle.PublicationRefused, Attempt: id, Data: why}
 	}
-	_, err = c.journal.Append(ctx, lease, record)
-	return err
+	m, err := c.manifest(at.Report.Manifest)
+	if err != nil {
+		return err
+	}
+	return c.record(ctx, lease, m, record)
 }
 
 // messageOf is what an error says, without what was being done and to what.

@@ -211,19 +211,15 @@ func (d *driver) current() journal.Lease {
 
 // record appends under the lease, with known secrets redacted.
 func (d *driver) record(ctx context.Context, records ...journal.Record) error {
-	l := d.current()
+	r, err := d.redactor()
+	if err != nil {
+		return err
+	}
 	for i := range records {
 		records[i].Attempt = d.id
-		b, err := d.clean(records[i].Data)
-		if err != nil {
-			return err
-		}
-		if b != nil {
-			records[i].Data = b
-		}
 	}
-	_, err := d.c.journal.Append(ctx, &l, records...)
-	return err
+	l := d.current()
+	return d.c.append(ctx, &l, r, records)
 }
 
 // stage enters the Attempt's next state; entering the present one again is nothing.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/control"
 )
 
 // TestNoKnownSecretIsKept: an agent and a check that hold a secret say it in every way that they can, and none of it is
@@ -99,6 +101,60 @@ func spellings(secret string) map[string]string {
 		m["as base64url after "+strings.Repeat("x", shift)] = strings.NewReplacer("+", "-", "/", "_").Replace(e[4 : len(e)-4])
 	}
 	return m
+}
+
+// TestASecretThatAPersonTypes: what is meant for the agent is refused, a reason is recorded without it.
+func TestASecretThatAPersonTypes(t *testing.T) {
+	const secret = "Zq7/x+Kp9<v>mW=tR"
+	t.Setenv("DB_PASSWORD", secret)
+	w := newWorld(t, map[string]string{"sallyport.yaml": strings.ReplaceAll(policy, "on-finding", "always"), "value": "wrong\n", "test.sh": "grep -q right value\n"})
+	refused := func(field string, err error) {
+		t.Helper()
+		if e := (*sallyport.Error)(nil); !errors.As(err, &e) || e.Code != sallyport.CodeInvalid || e.Subject != field || !strings.Contains(e.Error(), "DB_PASSWORD") || strings.Contains(e.Error()+e.Hint, secret) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret))
+	for field, order := range map[string]sallyport.WorkOrder{
+		"task":    {Task: "log in with " + encoded, Command: []string{"true"}},
+		"name":    {Name: "x-" + hex.EncodeToString([]byte(secret)), Task: "x", Command: []string{"true"}},
+		"command": {Task: "x", Command: []string{"sh", "-c", "login '" + secret + "'"}},
+	} {
+		_, err := w.c.Submit(t.Context(), control.Request{Dir: w.repo, Flags: order, Announce: func(string) {}, Environ: os.Environ()})
+		refused(field, err)
+	}
+	order := sallyport.WorkOrder{Task: "mend it", Command: []string{"sh", "-c", "echo right > value"}}
+	at := w.run(order)
+	if at.Report.State != sallyport.AttemptAwaitingApproval {
+		t.Fatalf("%s: %+v", at.Report.State, at.Report.Reason)
+	}
+	if _, err := w.c.Reject(t.Context(), string(at.Report.Attempt), "me", "it says "+secret); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.c.Retry(t.Context(), string(at.Report.Attempt), "use "+secret)
+	refused("message", err)
+	order.Name = "other"
+	at = w.run(order)
+	if _, err = w.c.Approve(t.Context(), string(at.Report.Attempt), "me", "I know "+secret); err != nil {
+		t.Fatal(err)
+	}
+	marks := 0
+	err = filepath.WalkDir(filepath.Dir(w.repo), func(p string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		for name, f := range spellings(secret) {
+			if bytes.Contains(b, []byte(f)) {
+				t.Errorf("%s holds it, %s", p, name)
+			}
+		}
+		marks += bytes.Count(b, []byte("[redacted:DB_PASSWORD]"))
+		return err
+	})
+	if err != nil || marks < 2 {
+		t.Errorf("%d marks, %v", marks, err)
+	}
 }
 
 // TestASecretInTheChangeIsRefused: what the agent was given must not be published by it.

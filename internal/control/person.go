@@ -20,7 +20,11 @@ func (c *Control) Cancel(ctx context.Context, id, who, why string) error {
 		return &sallyport.Error{Op: "cancel", Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "it has ended: " + string(at.Report.State)}
 	}
 	if !at.CancelRequested {
-		if _, err := c.journal.Append(ctx, nil, journal.Record{Type: lifecycle.CancelRequested, Attempt: at.Report.Attempt, Data: lifecycle.Person{Who: who, Why: why}}); err != nil {
+		m, err := c.manifest(at.Report.Manifest)
+		if err != nil {
+			return err
+		}
+		if err := c.record(ctx, nil, m, journal.Record{Type: lifecycle.CancelRequested, Attempt: at.Report.Attempt, Data: lifecycle.Person{Who: who, Why: why}}); err != nil {
 			return err
 		}
 	}
@@ -76,7 +80,7 @@ func (c *Control) judgedBy(ctx context.Context, at journal.Attempt, event lifecy
 			return at, err
 		}
 	}
-	if _, err := c.journal.Append(ctx, nil, journal.Record{Type: event, Attempt: at.Report.Attempt,
+	if err := c.record(ctx, nil, m, journal.Record{Type: event, Attempt: at.Report.Attempt,
 		Data: lifecycle.Approval{Who: who, Why: why, Evidence: at.Report.EvidenceDigest, Target: branchOf(m)}}); err != nil {
 		return at, err
 	}
@@ -114,7 +118,7 @@ func (c *Control) Publish(ctx context.Context, id string) (journal.Attempt, erro
 		if err != nil {
 			return at, err
 		}
-		if _, err := c.journal.Append(ctx, nil, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p}); err != nil {
+		if err := c.record(ctx, nil, m, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p}); err != nil {
 			return at, err
 		}
 	}

@@ -25,7 +25,8 @@ import (
 // Bytes that a sandbox or a provider gave come in by four ways, and each goes through the redactor before it
 // reaches a disk or a person: a command's output into its log (copyOutput) or to a terminal (shown), everything
 // that is recorded in the journal, and so in reports, feedback, evidence and commits (record), and what an
-// operation answers at once (borrowed). The change itself is never altered: inspection refuses it instead.
+// operation answers at once (borrowed). The change itself is never altered: inspection refuses it instead. So is
+// what a person writes for the agent (withoutSecrets); their reasons are recorded like all else.
 
 // redaction is what this driver knows to be secret.
 type redaction struct {
@@ -178,12 +179,60 @@ func (d *driver) shown(w io.Writer) (io.WriteCloser, error) {
 	return r.Terminal(w), nil
 }
 
+// record appends what no driver does: a person's words, a publication. Secrets that this process knows are redacted.
+func (c *Control) record(ctx context.Context, lease *journal.Lease, m sallyport.Manifest, records ...journal.Record) error {
+	r, err := screen.NewRedactor(ownSecrets(m).Known)
+	if err != nil {
+		return err
+	}
+	return c.append(ctx, lease, r, records)
+}
+
+// append is the way into the journal for all that may hold anybody's words.
+func (c *Control) append(ctx context.Context, lease *journal.Lease, r *screen.Redactor, records []journal.Record) error {
+	for i := range records {
+		b, err := cleaned(r, records[i].Data)
+		if err != nil {
+			return err
+		}
+		if b != nil {
+			records[i].Data = b
+		}
+	}
+	_, err := c.journal.Append(ctx, lease, records...)
+	return err
+}
+
+// spoken is a text of a person's, by the name of the field that it came in.
+type spoken struct{ field, text string }
+
+// withoutSecrets refuses texts that hold a secret which this process knows: they would go where the secret must not,
+// into the sandbox to begin with. CodeInvalid; the error names field and secret, never the value.
+func withoutSecrets(op string, m sallyport.Manifest, texts ...spoken) error {
+	r, err := screen.NewRedactor(ownSecrets(m).Known)
+	if err != nil {
+		return err
+	}
+	for _, t := range texts {
+		if names := r.Names([]byte(t.text)); len(names) > 0 {
+			return &sallyport.Error{Op: op, Code: sallyport.CodeInvalid, Subject: t.field,
+				Message: "it holds the value of " + strings.Join(names, ", ") + ", which is known as a secret here; what is written there goes into the sandbox, the commit and the evidence",
+				Hint:    "leave the value out and speak of its name"}
+		}
+	}
+	return nil
+}
+
 // clean is v as JSON with known secrets replaced in all of its strings; nil where there are none.
 func (d *driver) clean(v any) (json.RawMessage, error) {
 	r, err := d.redactor()
 	if err != nil {
 		return nil, err
 	}
+	return cleaned(r, v)
+}
+
+func cleaned(r *screen.Redactor, v any) (json.RawMessage, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

@@ -101,6 +101,7 @@ func (c *Control) create(ctx context.Context, m sallyport.Manifest, of attemptOf
 	if start == "" {
 		start = m.StartTree
 	}
+	// As it is: a path must not be altered, and what a person wrote was refused where it held a secret.
 	_, err = c.journal.Append(ctx, nil, journal.Record{Type: lifecycle.AttemptCreated, Attempt: a, Data: lifecycle.Created{
 		WorkOrder: m.WorkOrder, Name: m.Name, Number: of.number, Previous: of.previous, Manifest: digest, Base: m.Base, Repository: m.Repository,
 		Submitter: submitter(), StartTree: start, Feedback: of.feedback, Notices: m.Notices, Separation: "none"}})
@@ -200,6 +201,13 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	in.Toolchain = manifest.Toolchain{Mounts: tools.Mounts, Path: tools.Path, Env: tools.Env}
 	m, err := manifest.Compile(in)
 	if err != nil {
+		return fail(err)
+	}
+	words := []spoken{{"task", in.WorkOrder.Task}, {"name", m.Name}}
+	for _, arg := range in.WorkOrder.Command {
+		words = append(words, spoken{"command", arg})
+	}
+	if err := withoutSecrets("run", m, words...); err != nil {
 		return fail(err)
 	}
 	if err := credentialThere(m.Agent, os.Getenv); err != nil {
