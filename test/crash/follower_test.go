@@ -88,8 +88,8 @@ func TestSecondInterruptDoesNotWait(t *testing.T) {
 	run, said, id := follow(w, slow, lifecycle.AllocationRunning, "")
 	half(w, id)
 	driver := w.Driver()
-	if err := syscall.Kill(driver, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	if !pauseAfter(w, driver, lifecycle.AllocationRunning, "") {
+		t.Fatalf("the driver ended before it could be stopped\n%s", w.Story())
 	}
 	if err := run.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)

@@ -101,13 +101,14 @@ func TestHomeToolchains(t *testing.T) {
 		w.File("sallyport.yaml", "version: 1\nlimits: {time: 5m}\nchecks:\n  - {name: rust, run: cargo test --offline}\n  - {name: node, run: node x.js}\n  - {name: python, run: python3 -c 'import json'}\n")
 		w.Commit("three languages")
 
+		said := canary[:6] + "''" + canary[6:] // the command itself must not hold it: that is refused
 		script := `for p in node python3 cargo; do echo "$p=$(command -v $p)"; done
 echo "path=$PATH"
 node -e 'console.log("node-runs=" + process.version[0])'
 python3 -c 'import json; print("python-runs=yes")'
 cargo --version >/dev/null && echo cargo-runs=yes
-echo "found=$(grep -rlas ` + canary + ` "$HOME" /run /tmp /etc 2>/dev/null | tr '\n' ,)"
-echo "env=$(env | grep -c ` + canary + `)"
+echo "found=$(grep -rlas ` + said + ` "$HOME" /run /tmp /etc 2>/dev/null | tr '\n' ,)"
+echo "env=$(env | grep -c ` + said + `)"
 for f in ` + strings.Join(hidden, " ") + `; do if [ -s "$HOME/$f" ]; then echo "there=$f"; fi; done
 (: > "$HOME/.cargo/bin/evil") 2>/dev/null && echo wrote=cargo
 (: > "$HOME/.pyenv/shims/evil") 2>/dev/null && echo wrote=pyenv
