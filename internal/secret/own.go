@@ -25,12 +25,17 @@ const maxFileBytes = 1 << 20
 func FromEnv(environ []string) Values {
 	v := Values{Known: map[string][]byte{}}
 	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok {
+		if name, value, ok := strings.Cut(kv, "="); ok && !ordinary[name] {
 			v.take(name, name, value)
 		}
 	}
 	return v
 }
+
+// ordinary are variables of a shell or a desktop whose names only look like a secret's: folders, sockets, kinds of
+// session. As secrets they would have a repository's own path refused and redacted.
+var ordinary = set("PWD OLDPWD SSH_AUTH_SOCK DESKTOP_SESSION GDMSESSION SESSION_MANAGER DBUS_SESSION_BUS_ADDRESS " +
+	"XDG_SESSION_ID XDG_SESSION_TYPE XDG_SESSION_CLASS XDG_SESSION_DESKTOP XDG_SESSION_PATH")
 
 // FromFile takes, of a file of settings, what FromEnv would, whatever looks random, and private keys; a file of
 // one word is one secret. path names the values.

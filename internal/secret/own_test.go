@@ -54,6 +54,14 @@ func TestFromFile(t *testing.T) {
 	}
 }
 
+// TestOrdinaryVariables: where a shell stands is no secret, whatever "pwd" means elsewhere.
+func TestOrdinaryVariables(t *testing.T) {
+	v := FromEnv([]string{"PWD=/home/Me/Big Project", "SSH_AUTH_SOCK=/tmp/ssh-AbCdEf/agent.123", "DESKTOP_SESSION=gnome-classic", "DB_PWD=/home/Me/Big Project"})
+	if len(v.Known) != 1 || string(v.Known["DB_PWD"]) != "/home/Me/Big Project" {
+		t.Errorf("%q", v.Known)
+	}
+}
+
 func TestNamed(t *testing.T) {
 	for name, want := range map[string]bool{"API_KEY": true, "apiKey": true, "client-secret": true, "db.password": true, "AuthToken2": true, "SESSION": true, "monkey": false, "KEYBOARD": false, "PUBLIC_KEY": false, "tokenizer": false, "": false, "PASSENGER": false, "X": false} {
 		if Named(name) != want {
