@@ -59,12 +59,8 @@ func Main() error {
 	if err := runner.Bear(string(name)); err != nil {
 		return err
 	}
-	err = first.name(sallyport.AllocationID(name))
-	tell(control, err)
-	if err != nil {
-		return err
-	}
-	err = k.start(control, first)
+	tell(control, nil)
+	err = k.start(control, first, sallyport.AllocationID(name))
 	tell(control, err)
 	control.Close()
 	if err != nil {
@@ -132,7 +128,7 @@ func tell(control *os.File, err error) {
 
 // start takes what it is Handed, has first build its sandbox of it, and makes itself ready meanwhile with what it
 // is Told.
-func (k *keeper) start(control *os.File, first *sandbox) error {
+func (k *keeper) start(control *os.File, first *sandbox, allocation sallyport.AllocationID) error {
 	h, err := takeHanded(control)
 	if err != nil {
 		return err
@@ -151,8 +147,8 @@ func (k *keeper) start(control *os.File, first *sandbox) error {
 	}
 	var given error
 	if k.salvage {
-		first.kill()
-	} else {
+		first.kill() // it never bore the id: nobody takes it for the sandbox that is gone
+	} else if given = first.name(allocation); given == nil {
 		given = first.give(runner.Handed{Plan: h.Plan, Log: k.log, Sources: k.sources})
 	}
 	wireSocket, egressSocket, err := k.takeRest(control)
