@@ -3,7 +3,11 @@ package cli
 import (
 	"bytes"
 	"io"
+	"time"
 )
+
+// detachLate is how long the keys typed before may take to be taken: a sandbox that reads nothing holds nobody.
+const detachLate = 2 * time.Second
 
 // detachReader passes keys on and watches for Ctrl-P Ctrl-Q. A Ctrl-P is held until the next key tells what it
 // was. Programs may switch the terminal to other spellings of the same keys, so those count as well. It detaches
@@ -12,10 +16,10 @@ type detachReader struct {
 	r      io.Reader
 	detach func()
 
-	held     []byte // a Ctrl-P, as it came
-	out      []byte // ready to be read
-	detached bool   // the keys came; detach is to be called
-	pending  error
+	held    []byte      // a Ctrl-P, as it came
+	out     []byte      // ready to be read
+	late    *time.Timer // the keys came: detaches where nobody asks for more, since what was typed before is not taken
+	pending error
 }
 
 // The spellings of one key: its control character, the CSI u form (kitty's protocol), the same with the event
@@ -27,9 +31,11 @@ var (
 
 func (d *detachReader) Read(p []byte) (int, error) {
 	for len(d.out) == 0 {
-		if d.detached {
-			d.detach()
-			d.detached, d.pending = false, io.EOF
+		if d.late != nil {
+			if d.late.Stop() {
+				d.detach()
+			}
+			d.late, d.pending = nil, io.EOF
 		}
 		if d.pending != nil {
 			return 0, d.pending
@@ -54,7 +60,7 @@ func (d *detachReader) take(in []byte) {
 	for len(in) > 0 {
 		if d.held != nil {
 			if prefixOf(in, ctrlQ) != nil {
-				d.held, d.detached = nil, true
+				d.held, d.late = nil, time.AfterFunc(detachLate, d.detach)
 				return
 			}
 			d.out, d.held = append(d.out, d.held...), nil

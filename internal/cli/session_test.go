@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -277,6 +278,20 @@ func drawKeys(t *rapid.T, label string) [][]byte {
 		rapid.SampledFrom(append(append([][]byte{}, ctrlP...), []byte("q"), []byte("\x1b[A"), []byte("\x1b"), []byte("ä"))),
 		rapid.SliceOfN(rapid.ByteRange(0x20, 0x7e), 1, 5))
 	return rapid.SliceOfN(key, 0, 12).Draw(t, label)
+}
+
+// TestDetachesWhereNothingIsTaken: a sandbox that reads none of what was typed before holds nobody.
+func TestDetachesWhereNothingIsTaken(t *testing.T) {
+	in, detached := chunks{[]byte("typed\x10\x11")}, make(chan struct{})
+	d := &detachReader{r: &in, detach: func() { close(detached) }}
+	if n, err := d.Read(make([]byte, 64)); n != len("typed") || err != nil {
+		t.Fatal(n, err)
+	}
+	select {
+	case <-detached:
+	case <-time.After(10 * time.Second):
+		t.Error("not detached")
+	}
 }
 
 // Without the detach keys every byte passes, in order, however it is cut; with them everything before passes,
