@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/control"
@@ -118,6 +119,7 @@ func TestASecretThatAPersonTypes(t *testing.T) {
 	for field, order := range map[string]sallyport.WorkOrder{
 		"task":    {Task: "log in with " + encoded, Command: []string{"true"}},
 		"name":    {Name: "x-" + hex.EncodeToString([]byte(secret)), Task: "x", Command: []string{"true"}},
+		"base":    {Task: "x", Base: secret, Command: []string{"true"}},
 		"command": {Task: "x", Command: []string{"sh", "-c", "login '" + secret + "'"}},
 	} {
 		_, err := w.c.Submit(t.Context(), control.Request{Dir: w.repo, Flags: order, Announce: func(string) {}, Environ: os.Environ()})
@@ -178,5 +180,54 @@ func TestASecretInTheChangeIsRefused(t *testing.T) {
 				t.Errorf("%s", b)
 			}
 		})
+	}
+}
+
+// TestFeedbackHoldsNothingKnownSince: what a check said before its words became a secret does not reach the next agent.
+func TestFeedbackHoldsNothingKnownSince(t *testing.T) {
+	const later = "Lx9/known+Since<8>qR"
+	w := newWorld(t, map[string]string{"sallyport.yaml": policy, "value": "wrong\n", "test.sh": "echo 'it says " + later + "'; grep -q right value\n"})
+	at := w.run(sallyport.WorkOrder{Task: "mend it", Command: []string{"sh", "-c", "echo other > value"}})
+	if at.Report.State != sallyport.AttemptRejected {
+		t.Fatalf("%s: %+v", at.Report.State, at.Report.Reason)
+	}
+	t.Setenv("DB_PASSWORD", later)
+	id, err := w.c.Retry(t.Context(), string(at.Report.Attempt), "again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := w.c.Attempt(t.Context(), string(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(next.Feedback, later) || !strings.Contains(next.Feedback, "[redacted:DB_PASSWORD]") {
+		t.Errorf("the next agent is told %q", next.Feedback)
+	}
+}
+
+// TestGarbageOfAStore: what git was given to read by somebody who was killed is removed, once it is old.
+func TestGarbageOfAStore(t *testing.T) {
+	w := newWorld(t, shop)
+	dir := filepath.Join(filepath.Dir(w.repo), "state", "repos", "x", "y")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	for _, name := range []string{"spool-1.tmp", "attributes-2.tmp", "shallow-3.tmp", "spool-4.tmp"} {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != "spool-4.tmp" {
+			if err := os.Chtimes(p, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := w.c.GC(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 || filepath.Base(left[0]) != "spool-4.tmp" {
+		t.Errorf("left: %v", left)
 	}
 }

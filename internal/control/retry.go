@@ -82,7 +82,13 @@ func (c *Control) retry(ctx context.Context, m sallyport.Manifest, at journal.At
 	if at.Imported != nil && !hostile(at.Report.Findings) {
 		start = at.Imported.Tree
 	}
-	return c.create(ctx, m, attemptOf{number: at.Report.Number + 1, previous: at.Report.Attempt, start: start, feedback: feedback(at, message)})
+	// What was recorded before may hold what is known as a secret only now.
+	r, err := screen.NewRedactor(ownSecrets(m).Known)
+	if err != nil {
+		return "", err
+	}
+	told := string(r.Bytes([]byte(feedback(at, message))))
+	return c.create(ctx, m, attemptOf{number: at.Report.Number + 1, previous: at.Report.Attempt, start: start, feedback: told})
 }
 
 // mendable are the concerns whose findings an honest agent can put right when it is told.

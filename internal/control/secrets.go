@@ -73,9 +73,14 @@ func (d *driver) learn(f frozen) error {
 	return nil
 }
 
-// ownSecrets are the person's: the model's credential, what the environment of this process or of the sandbox
-// holds under a name that says so, and what is in the files that are copied in.
+// ownSecrets are the person's, as far as they can be masked.
 func ownSecrets(m sallyport.Manifest) secret.Values {
+	return withoutMarks(withoutPlaces(knownValues(m), m))
+}
+
+// knownValues are the person's secrets: the model's credential, what the environment of this process or of the sandbox
+// holds under a name that says so, and what is in the files that are copied in.
+func knownValues(m sallyport.Manifest) secret.Values {
 	v := secret.FromEnv(os.Environ())
 	add := func(more secret.Values) {
 		maps.Copy(v.Known, more.Known)
@@ -98,7 +103,19 @@ func ownSecrets(m sallyport.Manifest) secret.Values {
 			}
 		}
 	}
-	return withoutMarks(v)
+	return v
+}
+
+// withoutPlaces leaves out values that stand in the repository's path or in the WorkOrder's name: a record that says
+// where something is must stay true.
+func withoutPlaces(v secret.Values, m sallyport.Manifest) secret.Values {
+	for _, name := range slices.Sorted(maps.Keys(v.Known)) {
+		if value := string(v.Known[name]); strings.Contains(m.Repository, value) || strings.Contains(m.Name, value) {
+			v.Skipped = append(v.Skipped, name)
+			delete(v.Known, name)
+		}
+	}
+	return v
 }
 
 // withoutMarks leaves out values that a mark would write: the redactor refuses them, and without one nothing can be
@@ -209,7 +226,7 @@ type spoken struct{ field, text string }
 // withoutSecrets refuses texts that hold a secret which this process knows: they would go where the secret must not,
 // into the sandbox to begin with. CodeInvalid; the error names field and secret, never the value.
 func withoutSecrets(op string, m sallyport.Manifest, texts ...spoken) error {
-	r, err := screen.NewRedactor(ownSecrets(m).Known)
+	r, err := screen.NewRedactor(withoutMarks(knownValues(m)).Known)
 	if err != nil {
 		return err
 	}
@@ -305,7 +322,7 @@ func (d *driver) tellSkipped(ctx context.Context) error {
 	if _, err := d.redactor(); err != nil || len(d.redaction.skipped) == 0 {
 		return err
 	}
-	return d.notice(ctx, "%s", screen.Line("not masked in logs, as the value is too short or an ordinary word: "+strings.Join(d.redaction.skipped, ", ")))
+	return d.notice(ctx, "%s", screen.Line("not masked in logs, as the value is too short, an ordinary word, or part of the repository's path or of a name: "+strings.Join(d.redaction.skipped, ", ")))
 }
 
 // tellRedacted says how often each known secret was met, and nothing where none was.

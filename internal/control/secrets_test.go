@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,18 @@ func TestAValueLikeAMarkIsLeft(t *testing.T) {
 	}
 	if len(d.redaction.skipped) == 0 {
 		t.Error("nobody is told")
+	}
+}
+
+// TestAPlaceIsLeft: a record that says where something is stays true, whatever else has that value.
+func TestAPlaceIsLeft(t *testing.T) {
+	m := sallyport.Manifest{Repository: "/home/Me/Big Project", Name: "fix-the-payments", Env: map[string]string{"A_KEY": "Me/Big Project", "B_KEY": "the-payments", "C_KEY": "as-it-should-be"}}
+	v := ownSecrets(m)
+	if len(v.Known["A_KEY"])+len(v.Known["B_KEY"]) > 0 || len(v.Known["C_KEY"]) == 0 || !slices.Contains(v.Skipped, "A_KEY") || !slices.Contains(v.Skipped, "B_KEY") {
+		t.Errorf("%q, skipped %v", v.Known, v.Skipped)
+	}
+	if err := withoutSecrets("run", m, spoken{"name", m.Name}); sallyport.CodeOf(err) != sallyport.CodeInvalid {
+		t.Errorf("a name that holds a secret: %v", err)
 	}
 }
 

@@ -148,6 +148,10 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	}
 	in := manifest.Input{WorkOrder: manifest.Merge(file, r.Flags), Places: manifest.MergePlaces(r.Places, r.Flags),
 		Path: repo.Top, Subfolder: repo.Subfolder, Provider: "local", Rules: findingRules()}
+	// Before git is asked for it. A value that only a file to be copied in holds is not known yet.
+	if err := withoutSecrets("run", sallyport.Manifest{}, spoken{"base", in.WorkOrder.Base}); err != nil {
+		return fail(err)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // a refusal need not wait for what is still being looked at
 	var look <-chan dirt
