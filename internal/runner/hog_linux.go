@@ -66,7 +66,8 @@ func hogMemory(bound int64) {
 
 func hogPIDs(bound int64) {
 	for range bound {
-		cmd := exec.Command("/proc/self/exe", hogSleep, "10")
+		// Longer than any trial: on a slow machine none may end before the limit is met. They end with the sandbox.
+		cmd := exec.Command("/proc/self/exe", hogSleep, "3600")
 		if err := cmd.Start(); errors.Is(err, unix.EAGAIN) {
 			os.Exit(HogRefused)
 		} else if err != nil {
