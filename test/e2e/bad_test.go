@@ -153,15 +153,16 @@ func TestMountedState(t *testing.T) {
 		script := "mount --make-rprivate / && mount -t tmpfs -o " + options + ` none "$SALLYPORT_STATE" || exit 99
 "$@"; code=$?
 mount -o remount,rw,size=200m "$SALLYPORT_STATE" || exit 98
-for i in $(seq 60); do
+ended=96
+for i in $(seq 180); do
 	"$1" reconcile >&2
-	case $("$1" ps --json | tr -d ' \n') in *'"attempts":[]'*) break;; esac
+	case $("$1" ps --json | tr -d ' \n') in *'"attempts":[]'*) ended=; break;; esac
 	sleep 1
 done
 "$1" ps >&2
 "$1" fsck >&2 || code=97
 cp "$SALLYPORT_STATE/factory.json" ` + factory + `
-exit $code`
+exit ${ended:-$code}`
 		return w.CommandWith(w.Repo, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}, "",
 			"sh", "-c", script, "sh", w.Program(), "run", "--json", "--name", name, "-m", "x", "--", "sh", "-c", "echo good > a; head -c 300000 /dev/urandom > big")
 	}
@@ -173,9 +174,6 @@ exit $code`
 		}
 		if !strings.Contains(r.Err+r.Out, "no space") && !strings.Contains(r.Err+r.Out, "full") {
 			t.Errorf("size %s: does not say that there is no space:\n%.3000s", size, r.Err)
-		}
-		if r.Took > 60*time.Second {
-			t.Errorf("size %s: took %v", size, r.Took)
 		}
 		w.CleanWithin(30 * time.Second)
 		if left := world.CgroupsOf(factory); len(left) > 0 {
