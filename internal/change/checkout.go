@@ -50,12 +50,13 @@ func (c Checkout) Verified(ctx context.Context) error {
 	if len(c.held) == 0 {
 		return &sallyport.Error{Op: "compare checkout", Code: sallyport.CodeInvalid, Message: "there is none"}
 	}
-	for _, h := range c.held {
-		if err := h.verified(ctx); err != nil {
-			return err
+	var first error
+	for _, h := range c.held { // all of them: where both are damaged, the next must not get one of them
+		if err := h.verified(ctx); first == nil {
+			first = err
 		}
 	}
-	return nil
+	return first
 }
 
 // inUse is a Checkout of entries in use: the files, and the git folder where there is one.
