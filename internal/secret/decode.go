@@ -25,7 +25,7 @@ var encodedIn = func() (set [256]uint8) {
 		if alnum(b) || b == '+' || b == '/' || b == '-' || b == '_' {
 			set[c] |= inBase64
 		}
-		if b >= '0' && b <= '9' || lower(b) >= 'a' && lower(b) <= 'f' {
+		if b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'f' {
 			set[c] |= inHex
 		}
 		if alnum(b) || b == '%' || b == '.' || b == '-' || b == '_' || b == '~' || b == '+' {
@@ -35,8 +35,12 @@ var encodedIn = func() (set [256]uint8) {
 	return set
 }()
 
-// encodedRuns calls f for each decoded text in b, with where it stood, until f says no.
-func encodedRuns(b []byte, f func(at int, decoded []byte) bool) {
+func alnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// encodedRuns calls f for each decoded text in b, with where it stood, until f says no. The text is f's.
+func encodedRuns(b []byte, f func(start, end int, decoded []byte) bool) {
 	for _, e := range []struct {
 		set    uint8
 		decode func(run []byte) []byte
@@ -53,7 +57,7 @@ func encodedRuns(b []byte, f func(at int, decoded []byte) bool) {
 			if i-start < minRun {
 				continue
 			}
-			if d := e.decode(b[start:i]); d != nil && !f(start, d) {
+			if d := e.decode(b[start:i]); d != nil && !f(start, i, d) {
 				return
 			}
 		}

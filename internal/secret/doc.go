@@ -5,7 +5,7 @@
 // "ignore" comment of the text it looks at: that text is written by who would hide something. What a hit means
 // for a change is internal/inspect's business; taking known values out of a stream is internal/screen's.
 //
-// The formats are a table of our own, for what is issued most and where others miss something, and the rule
-// data of gitleaks (known/rules.json, MIT, see known/LICENSE), read by an engine of our own: see
-// docs/decisions/secret-formats.md. `tools/secretpeer -rules` writes that file anew.
+// The engine and most rules are those of gitleaks, linked as a library (engine.go). Ours are rules for what it
+// misses (format.go), and the readings of a text in which it would not recognise anything (view.go, decode.go):
+// see docs/decisions/secret-formats.md.
 package secret

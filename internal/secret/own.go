@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"math"
 	"net/url"
 	"strings"
 	"unicode"
@@ -149,4 +150,20 @@ func random(value string) bool {
 	digit := strings.ContainsAny(value, "0123456789")
 	letter := strings.ContainsFunc(value, unicode.IsLetter)
 	return len(value) >= 20 && digit && letter && !strings.ContainsAny(value, " \t") && !strings.Contains(value, "://") && !ordinaryPath().MatchString(value) && entropy([]byte(value)) > 3.5
+}
+
+// entropy is Shannon's, in bits per byte.
+func entropy(b []byte) float64 {
+	var count [256]int
+	for _, c := range b {
+		count[c]++
+	}
+	var sum float64
+	for _, n := range count {
+		if n > 0 {
+			p := float64(n) / float64(len(b))
+			sum -= p * math.Log2(p)
+		}
+	}
+	return sum
 }

@@ -3,9 +3,12 @@ package secret
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zricethezav/gitleaks/v8/detect"
 )
 
 // Hit is one credential in a text. It says where and of what kind, and never what.
@@ -18,167 +21,137 @@ type Hit struct {
 	Start, End int
 }
 
-// Scan lists the credentials in a text by place; one that stands there in another form once per rule and line. path, slash-separated, is where the
-// text stands: some rules are for some files. It ends at the deadline: then done is false. Equal input gives equal
-// hits. Safe for concurrent use.
+// Scan lists the credentials in a text by place; one that stands there in another form once per rule and line.
+// path, slash-separated, is where the text stands: some rules are for some files. It ends at the deadline; then,
+// and where the library failed on a part of the text, done is false. Equal input gives equal hits. Safe for
+// concurrent use.
 func Scan(path string, text []byte, deadline time.Time) (hits []Hit, done bool) {
-	s := scan{k: known(), path: path, deadline: deadline}
-	s.text(plain(text), 0)
-	slices.SortStableFunc(s.hits, func(a, b Hit) int { return cmp.Or(a.Line-b.Line, a.Start-b.Start) })
-	return s.hits, !s.late
+	e, err := loaded()
+	if err != nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	s := scan{engine: e, path: path, seen: map[Hit]bool{}}
+	s.text(ctx, plain(text), 0)
+	slices.SortFunc(s.hits, func(a, b Hit) int {
+		return cmp.Or(a.Line-b.Line, a.Start-b.Start, a.End-b.End, strings.Compare(a.Rule, b.Rule), strings.Compare(a.Kind, b.Kind))
+	})
+	return s.hits, !s.missed && ctx.Err() == nil
 }
 
 // scan is one call of Scan.
 type scan struct {
-	k        *knowledge
-	path     string
-	deadline time.Time
-	hits     []Hit
-	late     bool
+	*engine
+	path   string
+	hits   []Hit
+	seen   map[Hit]bool // without End and, where it is unplaced, Kind
+	missed bool         // a part of the text was not searched
 }
 
 // text looks at v, at what v reads as, and at what is encoded in it.
-func (s *scan) text(v view, depth int) {
-	s.look(v, depth == 0, true)
+func (s *scan) text(ctx context.Context, v view, depth int) {
+	s.look(ctx, s.all, v, depth == 0)
 	if q, changed := v.quiet(); changed {
-		s.look(q, false, true)
+		s.look(ctx, s.all, q, false)
 		v = q
 	}
-	views := []view{v}
-	if j := v.joined(); len(j.lines) > 1 {
+	j := v.joined()
+	if len(j.marks) > 1 {
 		// Only what has a form of its own: lines that do not belong together make many names and values.
-		s.look(j, false, false)
-		views = append(views, j)
+		s.look(ctx, s.own, j, false)
 	}
-	for _, in := range views {
-		if depth == maxDepth || s.overdue() {
-			return
-		}
-		encodedRuns(in.text, func(at int, decoded []byte) bool {
-			s.text(view{text: decoded, lines: []int{0}, only: in.line(at)}, depth+1)
-			return !s.overdue()
+	if depth == maxDepth {
+		return
+	}
+	var decoded view
+	take := func(from view, lines bool) {
+		encodedRuns(from.text, func(start, end int, text []byte) bool {
+			if line := from.line(start); !lines || line != from.line(end-1) {
+				decoded.add(append(text, '\n'), line)
+			}
+			return ctx.Err() == nil
 		})
 	}
+	take(v, false)
+	take(j, true)
+	if len(decoded.text) > 0 && ctx.Err() == nil {
+		s.text(ctx, decoded, depth+1)
+	}
 }
 
-func (s *scan) overdue() bool {
-	s.late = s.late || time.Now().After(s.deadline)
-	return s.late
-}
-
-// found is a hit in one view.
-type found struct {
-	rule, kind string
-	start, end int
-}
-
-// look lists what of v has the form of a credential, and with named also what only its name says is one.
-func (s *scan) look(v view, placed, named bool) {
-	var list []found
-	tried := map[int]int{} // rule: up to where
-	n := 0
-	s.k.finder.each(v.text, func(word, end int) bool {
-		if n++; n%64 == 0 && s.overdue() {
-			return false
-		}
-		w := &s.k.byWord[word]
-		list = w.own(list, v.text, end-w.length)
-		if named {
-			for _, r := range w.rules {
-				list = s.try(list, tried, r, v.text, end-w.length, end)
-			}
-		}
-		return true
-	})
-	s.keep(v, list, placed)
-}
-
-// own are the credentials of our own table that the word at begins.
-func (w *wanted) own(list []found, text []byte, at int) []found {
-	for _, f := range w.formats {
-		if end := f.match(text, at); end > 0 {
-			list = append(list, found{f.rule, "", f.begin(text, at), end})
+// look hands v to d piece by piece. placed: the view's offsets are the text's.
+func (s *scan) look(ctx context.Context, d *detect.Detector, v view, placed bool) {
+	for start, end := range pieces(v.text) {
+		list, err := s.find(ctx, d, s.path, string(v.text[start:end]))
+		s.missed = s.missed || err != nil
+		s.keep(v, start, list, placed)
+		if ctx.Err() != nil {
+			return
 		}
 	}
-	if w.key {
-		if end := keyBlock(text, at); end > 0 {
-			list = append(list, found{"secret.private-key", "", at, end})
-		}
-	}
-	if w.label {
-		if rule, start, end := labelled(text, at); rule != "" {
-			list = append(list, found{rule, "", start, end})
-		}
-	}
-	return list
-}
-
-// try applies a rule of the data around its keyword.
-func (s *scan) try(list []found, tried map[int]int, n int, text []byte, at, end int) []found {
-	r := &s.k.rules[n]
-	start, stop, ok := r.piece(text, at, end)
-	if !ok || stop <= tried[n] || r.path != nil && !r.path().MatchString(s.path) {
-		return list
-	}
-	tried[n] = stop
-	r.find(text[start:stop], s.path, s.k.allow, func(a, b int) {
-		list = append(list, found{r.report(), r.service, start + a, start + b})
-	})
-	return list
 }
 
 // order is how much a rule knows: of two that say something of the same bytes the one that knows more is kept.
 func order(rule string) int { return slices.Index([]string{RuleFormat, RuleAssigned}, rule) }
 
-// keep takes over a view's hits. placed: the view's offsets are the text's.
-func (s *scan) keep(v view, list []found, placed bool) {
-	slices.SortStableFunc(list, func(a, b found) int {
-		return cmp.Or(order(a.rule)-order(b.rule), a.start-b.start, b.end-a.end)
+// keep takes over the hits in the piece of a view that begins at from.
+func (s *scan) keep(v view, from int, list []found, placed bool) {
+	slices.SortFunc(list, func(a, b found) int {
+		return cmp.Or(order(a.rule)-order(b.rule), a.start-b.start, b.end-a.end, strings.Compare(a.rule, b.rule), strings.Compare(a.kind, b.kind))
 	})
 	for i, f := range list {
 		covered := slices.ContainsFunc(list[:i], func(o found) bool {
 			inside := o.start <= f.start && f.end <= o.end
 			return inside || order(o.rule) < order(f.rule) && o.start < f.end && f.start < o.end
 		})
-		h := Hit{Rule: f.rule, Kind: f.kind, Line: v.line(f.start)}
+		if covered {
+			continue
+		}
+		h := Hit{Rule: f.rule, Line: v.line(from + f.start)}
 		if placed {
-			h.Start, h.End = f.start, f.end
+			h.Start = from + f.start
 		}
-		if h.Kind == "" {
-			h.Kind = strings.ReplaceAll(strings.TrimPrefix(f.rule, "secret."), "-", " ")
+		// What stands there as it is is not said again for another reading of it, or for two pieces that overlap.
+		line := Hit{Rule: h.Rule, Line: h.Line, Start: -1}
+		if s.seen[h] || !placed && s.seen[line] {
+			continue
 		}
-		again := !placed && slices.ContainsFunc(s.hits, func(o Hit) bool { return o.Rule == h.Rule && o.Line == h.Line })
-		if !covered && !again {
-			s.hits = append(s.hits, h)
+		s.seen[h], s.seen[line] = true, true
+		if h.Kind = f.kind; placed {
+			h.End = from + f.end
 		}
+		s.hits = append(s.hits, h)
 	}
 }
 
 // Rules lists every rule that Scan can report, sorted.
 func Rules() []string {
-	all := []string{RuleFormat, RuleAssigned, "secret.private-key"}
+	all := []string{RuleFormat, RuleAssigned}
 	for _, f := range formats {
 		all = append(all, f.rule)
 	}
-	for _, l := range labels {
-		all = append(all, l.rule)
+	for _, o := range others {
+		all = append(all, o[0])
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Redact replaces the credentials in a short text, such as a file's name, that stand there as they are.
+// redactTime is far more than a name needs.
+const redactTime = 10 * time.Second
+
+// Redact replaces the credentials in a short text, such as a file's name, that stand there as they are. A text
+// that could not be searched is replaced as a whole.
 func Redact(text string) string {
-	var list []Hit
-	hits, _ := Scan("", []byte(text), time.Now().Add(time.Second))
-	for _, h := range hits {
-		if h.End > 0 && h.Rule != RuleAssigned {
-			list = append(list, h)
-		}
+	_, _ = loaded() // outside of the time
+	hits, done := Scan("", []byte(text), time.Now().Add(redactTime))
+	if !done {
+		return "<redacted>"
 	}
 	var b bytes.Buffer
 	at := 0
-	for _, h := range list {
+	for _, h := range slices.DeleteFunc(hits, func(h Hit) bool { return h.End == 0 || h.Rule == RuleAssigned }) {
 		if h.Start >= at {
 			b.WriteString(text[at:h.Start] + "<redacted>")
 		}

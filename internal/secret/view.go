@@ -2,29 +2,38 @@ package secret
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 )
 
-// view is a text with something taken out that could hide a credential, and where its lines went.
+// view is a reading of a text, and where its bytes stand in the text: from each mark on in the mark's line.
 type view struct {
 	text  []byte
-	lines []int // offset in text at which each line of the original begins
-	only  int   // not 0: all of it stands in this one line of the original
+	marks []mark
 }
 
-// line is the original's line, from 1, of an offset in the view.
+type mark struct{ at, line int }
+
+// line is the text's line, from 1, of an offset in the view.
 func (v view) line(at int) int {
-	if v.only > 0 {
-		return v.only
+	i := sort.Search(len(v.marks), func(i int) bool { return v.marks[i].at > at })
+	return v.marks[max(i-1, 0)].line
+}
+
+// add appends bytes that stand in a line of the text.
+func (v *view) add(b []byte, line int) {
+	if n := len(v.marks); n == 0 || v.marks[n-1].line != line {
+		v.marks = append(v.marks, mark{len(v.text), line})
 	}
-	return sort.SearchInts(v.lines, at+1)
+	v.text = append(v.text, b...)
 }
 
 func plain(b []byte) view {
-	v := view{text: b, lines: make([]int, 1, bytes.Count(b, []byte{'\n'})+1)}
+	v := view{text: b, marks: make([]mark, 1, bytes.Count(b, []byte{'\n'})+1)}
+	v.marks[0].line = 1
 	for i, c := range b {
 		if c == '\n' {
-			v.lines = append(v.lines, i+1)
+			v.marks = append(v.marks, mark{i + 1, len(v.marks) + 1})
 		}
 	}
 	return v
@@ -36,28 +45,33 @@ func (v view) quiet() (view, bool) {
 	if bytes.IndexByte(v.text, 0x1b) < 0 && bytes.IndexByte(v.text, 0) < 0 {
 		return view{}, false
 	}
-	out := view{make([]byte, 0, len(v.text)), []int{0}, v.only}
+	out := view{text: make([]byte, 0, len(v.text)), marks: slices.Clone(v.marks)}
+	next := 0
 	for i := 0; i < len(v.text); i++ {
+		for ; next < len(v.marks) && v.marks[next].at <= i; next++ {
+			out.marks[next].at = len(out.text)
+		}
 		switch c := v.text[i]; c {
 		case 0x1b:
 			i += sequence(v.text[i:]) - 1
-		case '\n':
-			out.text = append(out.text, c)
-			out.lines = append(out.lines, len(out.text))
 		case 0:
 		default:
 			out.text = append(out.text, c)
 		}
+	}
+	for ; next < len(v.marks); next++ {
+		out.marks[next].at = len(out.text)
 	}
 	return out, true
 }
 
 // joined is without ends of lines, what indents the next, and what continues a line in source code.
 func (v view) joined() view {
-	out := view{make([]byte, 0, len(v.text)), make([]int, 0, len(v.lines)), v.only}
+	out := view{text: make([]byte, 0, len(v.text)), marks: make([]mark, 0, len(v.marks))}
+	at := 0
 	for line := range bytes.Lines(v.text) {
-		out.lines = append(out.lines, len(out.text))
-		out.text = append(out.text, bytes.Trim(line, " \t\r\n\\\"'`+")...)
+		out.add(bytes.Trim(line, " \t\r\n\\\"'`+"), v.line(at))
+		at += len(line)
 	}
 	return out
 }
