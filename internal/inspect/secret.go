@@ -43,15 +43,15 @@ func (i *inspection) spoken() {
 	}
 }
 
-// credentials calls found for those in one text, with its line from 1. A text that the time limit does not let
-// it search to its end is a finding.
+// credentials calls found for those in one text, with its line from 1. A text that is not
+// searched to its end is a finding.
 func (i *inspection) credentials(path string, text []byte, found func(rule string, line int, what string)) {
 	hits, done := secret.Scan(path, text, i.end)
 	for _, h := range hits {
 		found(h.Rule, h.Line, "what looks like "+article(h.Kind))
 	}
 	if !done {
-		i.found.add("scan.incomplete", path, "it was not searched for credentials to its end: the time limit was met")
+		i.found.add("scan.incomplete", path, "it was not searched for credentials to its end: the time limit was met or the search failed")
 	}
 	i.values(text, found)
 }

@@ -6,11 +6,13 @@ import (
 )
 
 // A text is handed to the library in pieces: it looks at the clock between two rules only, tries every rule
-// whose keyword is anywhere in what it was given, and counts all lines for every match. A piece begins again
-// before the end of the last, by more than the longest form needs to be recognised.
+// whose keyword is anywhere in what it was given, and counts all lines for every match. Pieces of 2 KB took half
+// the time of pieces of 8 KB (Go's net sources). Each begins overlap before the end of the last: the longest
+// form takes 257 bytes to be recognised, a Kubernetes Secret some 400.
 const (
-	pieceBytes = 8 << 10
-	overlap    = 1 << 10
+	pieceBytes = 2 << 10
+	overlap    = 512
+	edgeBytes  = 256 // how far back a good place to cut is looked for
 )
 
 // pieces are the bounds of pieces of a text that cover it. Where it can be, they lie between two lines, and
@@ -20,13 +22,12 @@ func pieces(text []byte) iter.Seq2[int, int] {
 		for start := 0; start < len(text); {
 			end := len(text)
 			if end-start > pieceBytes {
-				end = start + pieceBytes
-				end = edge(text, end-overlap/2, end)
+				end = edge(text, start+pieceBytes-edgeBytes, start+pieceBytes)
 			}
 			if !yield(start, end) || end == len(text) {
 				return
 			}
-			start = edge(text, end-overlap, end-overlap/2)
+			start = edge(text, end-overlap-edgeBytes, end-overlap)
 		}
 	}
 }

@@ -30,9 +30,13 @@ func Scan(path string, text []byte, deadline time.Time) (hits []Hit, done bool) 
 	if err != nil {
 		return nil, false
 	}
+	return e.scan(path, text, deadline)
+}
+
+func (e *engine) scan(path string, text []byte, deadline time.Time) (hits []Hit, done bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	s := scan{engine: e, path: path, seen: map[Hit]bool{}}
+	s := scan{engine: e, path: path, seen: map[Hit]int{}}
 	s.text(ctx, plain(text), 0)
 	slices.SortFunc(s.hits, func(a, b Hit) int {
 		return cmp.Or(a.Line-b.Line, a.Start-b.Start, a.End-b.End, strings.Compare(a.Rule, b.Rule), strings.Compare(a.Kind, b.Kind))
@@ -45,7 +49,7 @@ type scan struct {
 	*engine
 	path   string
 	hits   []Hit
-	seen   map[Hit]bool // without End and, where it is unplaced, Kind
+	seen   map[Hit]int // number of the hit, by rule, line and Start, and by rule and line with Start -1
 	missed bool         // a part of the text was not searched
 }
 
@@ -109,15 +113,20 @@ func (s *scan) keep(v view, from int, list []found, placed bool) {
 			continue
 		}
 		h := Hit{Rule: f.rule, Line: v.line(from + f.start)}
+		line := Hit{Rule: h.Rule, Line: h.Line, Start: -1}
 		if placed {
 			h.Start = from + f.start
 		}
-		// What stands there as it is is not said again for another reading of it, or for two pieces that overlap.
-		line := Hit{Rule: h.Rule, Line: h.Line, Start: -1}
-		if s.seen[h] || !placed && s.seen[line] {
+		// What stands there as it is is not said again for another reading of it, nor for two pieces that
+		// overlap: the first may have held the beginning only.
+		if n, ok := s.seen[h]; ok && placed {
+			s.hits[n].End = max(s.hits[n].End, from+f.end)
 			continue
 		}
-		s.seen[h], s.seen[line] = true, true
+		if _, ok := s.seen[line]; ok && !placed {
+			continue
+		}
+		s.seen[h], s.seen[line] = len(s.hits), len(s.hits)
 		if h.Kind = f.kind; placed {
 			h.End = from + f.end
 		}

@@ -4,11 +4,17 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf16"
+
+	"github.com/rs/zerolog"
+	"github.com/zricethezav/gitleaks/v8/config"
+	"github.com/zricethezav/gitleaks/v8/detect"
+	"github.com/zricethezav/gitleaks/v8/logging"
 )
 
 const (
@@ -159,6 +165,55 @@ func TestNoCommentSwitchesItOff(t *testing.T) {
 	}
 }
 
+// TestNoPathSwitchesItOff: the library allows everything in lock files, packages, images and its own settings.
+func TestNoPathSwitchesItOff(t *testing.T) {
+	for _, path := range []string{"go.sum", "package-lock.json", "node_modules/a/b.js", "vendor/github.com/a/b.go", "jquery.min.js", "a.png", "a.pdf", ".gitleaks.toml", "gitleaks.toml", "a.bb", "venv/lib/x.py", "@octokit/auth-token/README.md"} {
+		for _, v := range []string{"ghp_" + body36, "PMAK-" + hex64[:24] + "-" + hex64[:34]} {
+			if hits := scanned(t, path, "x "+v+"\n"); len(strong(hits)) == 0 {
+				t.Errorf("%s: not found", path)
+			}
+		}
+	}
+	if hits := scanned(t, "node_modules/a.js", "api_key = \""+body36+"\"\n"); len(hits) != 1 {
+		t.Errorf("a named value in a package: %+v", hits)
+	}
+}
+
+// TestWhereverItIsCut: a text goes to the library in pieces, with and without lines to cut between.
+func TestWhereverItIsCut(t *testing.T) {
+	for _, v := range []string{"ghp_" + body36, "ops_" + "eyJ" + strings.Repeat(body36, 7)} {
+		for _, fill := range []string{"a word\n", "word,", "x"} {
+			for pad := range 150 {
+				before := strings.Repeat(fill, pad*25/len(fill)) + " "
+				hits := scanned(t, "f.txt", before+v+" "+strings.Repeat(fill, 400))
+				if len(hits) != 1 || hits[0].Start != len(before) || hits[0].End != len(before)+len(v) {
+					t.Fatalf("behind %d bytes of %q: %+v", len(before), fill, hits)
+				}
+			}
+		}
+	}
+}
+
+// TestPanicIsNoAnswer: what the library panics on was not searched, and what follows is.
+func TestPanicIsNoAnswer(t *testing.T) {
+	e, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := *e
+	bad := config.Rule{RuleID: "bad", Regex: regexp.MustCompile("bad"), Keywords: []string{"bad"}, Allowlists: []*config.Allowlist{nil}}
+	rules := map[string]config.Rule{"bad": bad}
+	for _, r := range ownRules() {
+		rules[r.RuleID] = r
+	}
+	words := map[string]struct{}{"bad": {}, "ghp_": {}}
+	broken.all = detect.NewDetector(config.Config{Rules: rules, Keywords: words})
+	hits, done := broken.scan("f", []byte("bad\n"+strings.Repeat("line\n", pieceBytes)+"ghp_"+body36+"\n"), time.Now().Add(time.Minute))
+	if done || len(strong(hits)) != 1 {
+		t.Errorf("done %v, %+v", done, hits)
+	}
+}
+
 func TestScanEndsAtItsDeadline(t *testing.T) {
 	text := []byte(strings.Repeat("token key secret = \""+body36+"\" api auth ghp_\n", 20000))
 	began := time.Now()
@@ -182,7 +237,8 @@ func TestRedactNames(t *testing.T) {
 	}
 }
 
-// TestLibraryRules: they are all there, widened, and nothing is allowed because of where it stands.
+// TestLibraryRules: they are all there, widened, nothing is allowed because of where it stands, and the library
+// says nothing.
 func TestLibraryRules(t *testing.T) {
 	c, err := libraryRules()
 	if err != nil {
@@ -207,6 +263,9 @@ func TestLibraryRules(t *testing.T) {
 	}
 	if ends < 150 || begins < 60 {
 		t.Errorf("the ends of %d rules and the beginnings of %d are widened", ends, begins)
+	}
+	if _, err := loaded(); err != nil || logging.Logger.GetLevel() != zerolog.Disabled {
+		t.Errorf("%v, the library's log is at %v", err, logging.Logger.GetLevel())
 	}
 	for _, id := range slices.Concat(replaced, loose) {
 		if _, ok := c.Rules[id]; !ok {
