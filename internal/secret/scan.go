@@ -50,7 +50,7 @@ type scan struct {
 	path   string
 	hits   []Hit
 	seen   map[Hit]int // number of the hit, by rule, line and Start, and by rule and line with Start -1
-	missed bool         // a part of the text was not searched
+	missed bool        // a part of the text was not searched
 }
 
 // text looks at v, at what v reads as, and at what is encoded in it.
