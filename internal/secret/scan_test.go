@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -226,6 +228,27 @@ func TestScanEndsAtItsDeadline(t *testing.T) {
 	if hits, done := Scan("f", []byte("x\n"), time.Now().Add(time.Minute)); len(hits) != 0 || !done {
 		t.Error("a short text is not done")
 	}
+}
+
+// TestScansAtOnce: one scan leaves nothing for another, and equal input gives equal hits.
+func TestScansAtOnce(t *testing.T) {
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(tokens())) {
+		all.WriteString("x = \"" + tokens()[name] + "\"\n")
+	}
+	want := scanned(t, "f.go", all.String())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				if hits, _ := Scan("f.go", []byte(all.String()), time.Now().Add(time.Minute)); !slices.Equal(hits, want) {
+					t.Errorf("%+v, before %+v", hits, want)
+				}
+				Scan("f.go", []byte("password: x\n"), time.Now())
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestRedactNames(t *testing.T) {
