@@ -19,6 +19,7 @@ import (
 	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/screen"
+	"sallyport.dev/sallyport/internal/secret"
 )
 
 // LogAgent names the agent's output in an Attempt's folder.
@@ -242,7 +243,9 @@ func (d *driver) begin(ctx context.Context, f frozen, w provider.Wire) error {
 		return err
 	}
 	// Start is remembered by the sandbox: a later driver that repeats it starts nothing twice.
-	return w.Start(ctx)
+	err = w.Start(ctx)
+	go secret.Warm() // while the agent works, so that inspecting need not wait for it
+	return err
 }
 
 func (d *driver) allocation(ctx context.Context, a sallyport.AllocationID) (journal.Allocation, error) {
