@@ -22,11 +22,12 @@ var arrows = map[string]string{
 	"internal/lifecycle":      "",
 	"internal/evidence":       "",
 	"internal/screen":         "",
-	"internal/review":         "internal/screen",
+	"internal/review":         "internal/egress internal/screen",
 	"internal/toolchain":      "",
 	"internal/agent":          "",
-	"internal/gateway":        "",
-	"internal/manifest":       "internal/checks",
+	"internal/egress":         "",
+	"internal/gateway":        "internal/egress",
+	"internal/manifest":       "internal/checks internal/egress",
 	"internal/contain":        "",
 	"internal/contain/cgroup": "",
 	"internal/collect":        "",
@@ -45,7 +46,7 @@ var arrows = map[string]string{
 
 	// Mission Control: every room meets here, and no kind of provider.
 	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/toolchain",
-	"internal/cli":     "internal/control internal/agent internal/evidence internal/journal internal/lifecycle internal/manifest internal/review internal/screen",
+	"internal/cli":     "internal/control internal/agent internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/review internal/screen",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.

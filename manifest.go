@@ -20,7 +20,12 @@ type WorkOrder struct {
 	IncludeDirty bool
 	Require      []string // layers beyond the default; "all"
 	Publish      *Publish
-	Egress       *[]string
+	// Egress narrows what Policy lets the agent reach; nil: not said, empty: nothing.
+	Egress *[]EgressRule
+	// Learn: what the agent wants to reach and may not is heard, also where that is everything.
+	Learn bool
+	// Reach is what the invoking user lets the agent reach beyond that.
+	Reach []EgressRule
 	// Copies are files of the work tree, relative to the repository, that the agent is given beside Policy's.
 	Copies []string
 }
@@ -151,8 +156,13 @@ type Manifest struct {
 	Attempts int      `json:"attempts"`
 	History  string   `json:"history"`
 	Terminal bool     `json:"terminal"`
-	Egress   []string `json:"egress"`
-	Publish  Publish  `json:"publish"`
-	Provider string   `json:"provider"`
-	Notices  []string `json:"notices"`
+	// Egress is what the agent may reach, resolved; checks reach nothing.
+	Egress []EgressRule `json:"egress"`
+	// Learn opens the way out also where nothing may be reached, so that what is refused is heard.
+	Learn bool `json:"learn,omitempty"`
+	// Resolve are addresses that the operator gave to names; no other name is looked up otherwise.
+	Resolve  map[string]string `json:"resolve,omitempty"`
+	Publish  Publish           `json:"publish"`
+	Provider string            `json:"provider"`
+	Notices  []string          `json:"notices"`
 }

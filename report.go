@@ -163,8 +163,10 @@ type Report struct {
 	Changes   []Change      `json:"changes"`
 	Layers    []LayerReport `json:"layers"`
 	Findings  []Finding     `json:"findings"`
-	Checks    []CheckResult `json:"checks"`
-	Evidence  string        `json:"evidence"` // path; empty until signed
+	// Refusals are what the agent wanted to reach and did not, the first different ones.
+	Refusals []Refusal     `json:"refusals,omitempty"`
+	Checks   []CheckResult `json:"checks"`
+	Evidence string        `json:"evidence"` // path; empty until signed
 	// Timings is seconds per stage.
 	Timings map[string]float64 `json:"timings"`
 

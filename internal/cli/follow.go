@@ -22,6 +22,8 @@ type followOptions struct {
 	quiet    bool // only the end
 	json     bool // a Report on stdout
 	owner    bool // Ctrl-C cancels the Attempt; else it only ends the follower
+	// end says what the Attempt's end means; nil: the result, and its exit code.
+	end func(journal.Attempt) error
 }
 
 // sessionGrace is how long a session may outlive the stage it belongs to: the last output is on its way.
@@ -92,6 +94,9 @@ func (f *follower) leave(ctx context.Context) {
 }
 
 func (f *follower) conclude(at journal.Attempt) error {
+	if f.o.end != nil {
+		return f.o.end(at)
+	}
 	f.a.showResult(at.Report, f.o.json)
 	if f.o.json {
 		f.a.writeReport(at.Report)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -24,6 +26,7 @@ type orderFlags struct {
 	output, cpus, history              string
 	publish, approve                   string
 	allow, deny, require, copies       []string
+	egress                             []string
 	dirty, stdin, tty                  bool
 }
 
@@ -39,6 +42,7 @@ func (f *orderFlags) register(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.allow, "allow", nil, "a `GLOB` that the change may touch; repeat for more; --allow= allows nothing")
 	s.StringArrayVar(&f.deny, "deny", nil, "a `GLOB` that the change must not touch; repeat for more")
 	s.StringArrayVar(&f.copies, "copy", nil, "a `FILE` of your work tree that the agent is given, never part of the change; repeat for more")
+	s.StringArrayVar(&f.egress, "egress", nil, "a `HOST`, preset or rule that the agent may reach beyond policy; repeat for more; --egress= reaches nothing")
 	s.StringVar(&f.time, "time", "", "limit of runtime, a `DURATION` such as 45m")
 	s.StringVar(&f.memory, "memory", "", "limit of memory, a `SIZE` such as 8GiB")
 	s.StringVar(&f.pids, "pids", "", "limit of processes, a `NUMBER`")
@@ -78,6 +82,9 @@ func (f *orderFlags) order(s *pflag.FlagSet, command []string) (sallyport.WorkOr
 	}
 	if s.Changed("copy") {
 		wo.Copies = append([]string{}, f.copies...)
+	}
+	if err := f.reach(&wo); err != nil {
+		return wo, err
 	}
 	if s.Changed("publish") || s.Changed("approve") {
 		wo.Publish = &sallyport.Publish{To: f.publish, Approve: f.approve}
@@ -168,6 +175,29 @@ func (f *orderFlags) scope(s *pflag.FlagSet) (*sallyport.Scope, error) {
 	return &out, nil
 }
 
+// reach reads --egress: entries as they stand in a file, or one empty value that says "nothing".
+func (f *orderFlags) reach(wo *sallyport.WorkOrder) error {
+	if len(f.egress) == 1 && f.egress[0] == "" {
+		wo.Egress = &[]sallyport.EgressRule{}
+		return nil
+	}
+	for _, value := range f.egress {
+		if value == "" || strings.ContainsFunc(value, unicode.IsControl) {
+			return invalid("run", "--egress", "expected a host, a preset or a rule in one line, or one empty value that says: nothing", "")
+		}
+		form := "egress:\n  - %s"
+		entry, err := asInFile("egress", form, value)
+		if strings.HasPrefix(value, "{") {
+			entry, err = lineInFile("egress", fmt.Sprintf(form, value))
+		}
+		if err != nil {
+			return err
+		}
+		wo.Reach = append(wo.Reach, *entry.Egress...)
+	}
+	return nil
+}
+
 // plain is what stands in YAML without quotes and means itself.
 var plain = regexp.MustCompile(`^[0-9A-Za-z.]+$`)
 
@@ -180,7 +210,12 @@ func asInFile(flag, line, value string) (sallyport.WorkOrder, error) {
 		}
 		value = string(quoted)
 	}
-	wo, err := manifest.ParseWorkOrder("flag", []byte("version: 1\ncommand: [x]\n"+fmt.Sprintf(line, value)+"\n"))
+	return lineInFile(flag, fmt.Sprintf(line, value))
+}
+
+// lineInFile reads a line of workorder.yaml.
+func lineInFile(flag, line string) (sallyport.WorkOrder, error) {
+	wo, err := manifest.ParseWorkOrder("flag", []byte("version: 1\ncommand: [x]\n"+line+"\n"))
 	var e *sallyport.Error
 	if errors.As(err, &e) {
 		return wo, &sallyport.Error{Op: "run", Code: e.Code, Subject: "--" + flag, Message: e.Message, Hint: e.Hint}

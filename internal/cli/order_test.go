@@ -52,6 +52,9 @@ func TestFlagsSayOnlyWhatWasSaid(t *testing.T) {
 		{"--require|memory,pids|--require|disk", sallyport.WorkOrder{Require: []string{"memory", "pids", "disk"}}},
 		{"--require=", sallyport.WorkOrder{Require: []string{}}},
 		{"--publish|none", sallyport.WorkOrder{Publish: &sallyport.Publish{To: "none"}}},
+		{"--egress=", sallyport.WorkOrder{Egress: &[]sallyport.EgressRule{}}},
+		{`--egress|{host: a.example, methods: ["*"], own-auth: true}|--egress|{host: b.example, protocol: tcp, port: 22}`, sallyport.WorkOrder{Reach: []sallyport.EgressRule{
+			{Host: "a.example", Port: 443, Protocol: "https", Methods: []string{"*"}, Paths: []string{"/**"}, OwnAuth: true}, {Host: "b.example", Port: 22, Protocol: "tcp"}}}},
 		{"--approve|always", sallyport.WorkOrder{Publish: &sallyport.Publish{Approve: "always"}}},
 	} {
 		w := newWorld(t)
@@ -103,6 +106,11 @@ func TestBadFlags(t *testing.T) {
 		{"--timeout|1h", "unknown flag"},
 		{"-it|--|bash", "terminal"},
 		{"-f|missing.yaml", "missing.yaml"},
+		{"--egress|https://a.example/", "--egress: \"https://a.example/\" looks like a URL"},
+		{"--egress|{host: a.example, prot: 1}", `--egress: unknown key "prot"`},
+		{"--egress|{host: a.example}\ntask: x", "--egress"},
+		{"--egress|{host: a.example, protocol: http}|--egress=", "--egress"},
+		{"--egress|nosuch", "is no preset"},
 	} {
 		w := newWorld(t).stateless()
 		w.want(ExitInvalid, append([]string{"run"}, strings.Split(c.args, "|")...)...)

@@ -45,18 +45,16 @@ where a sandbox sees nothing; the message says where, and the tools: line that s
   sallyport run -f workorder.yaml --attempts 3 --json
   sallyport run -it -- bash`,
 		RunE: func(c *cobra.Command, args []string) error {
-			var command []string
-			switch dash := c.ArgsLenAtDash(); {
-			case dash == 0:
-				command = append([]string{}, args...)
-			case len(args) > 0:
-				return invalid("run", args[0], "unexpected argument", "the task goes behind -m, a command behind --: sallyport run -m TASK -- COMMAND")
+			command, err := commandOf(c, args)
+			if err != nil {
+				return err
 			}
 			flags, err := order.order(c.Flags(), command)
 			if err != nil {
 				return err
 			}
-			return a.run(c.Context(), order.file, flags, show)
+			o := followOptions{began: time.Now(), terminal: flags.Terminal, quiet: show.quiet, json: show.json, owner: true}
+			return a.run(c.Context(), order.file, flags, o, show.detach)
 		},
 	}
 	order.register(c.Flags())
@@ -65,8 +63,8 @@ where a sandbox sees nothing; the message says where, and the tools: line that s
 	return c
 }
 
-func (a *app) run(ctx context.Context, file string, flags sallyport.WorkOrder, show startFlags) error {
-	began := time.Now()
+// run submits what file and flags say, and follows it.
+func (a *app) run(ctx context.Context, file string, flags sallyport.WorkOrder, o followOptions, detach bool) error {
 	r := Request{Dir: a.Dir, Flags: flags, Environ: a.Environ, Grant: a.grant()}
 	if file != "" {
 		wo, places, err := a.workOrderFile(file)
@@ -74,16 +72,26 @@ func (a *app) run(ctx context.Context, file string, flags sallyport.WorkOrder, s
 			return err
 		}
 		r.File, r.Places = wo, places
-		flags.Terminal = flags.Terminal || wo.Terminal
+		o.terminal = o.terminal || wo.Terminal
 	}
-	o := followOptions{began: began, terminal: flags.Terminal, quiet: show.quiet, json: show.json, owner: true}
-	if err := a.checkTerminal(o, show.detach); err != nil {
+	if err := a.checkTerminal(o, detach); err != nil {
 		return err
 	}
-	return a.begin(ctx, o, show.detach, "compiling the work order", func(ctx context.Context, c Control, announce func(string)) (sallyport.AttemptID, error) {
+	return a.begin(ctx, o, detach, "compiling the work order", func(ctx context.Context, c Control, announce func(string)) (sallyport.AttemptID, error) {
 		r.Announce = announce
 		return c.Submit(ctx, r)
 	})
+}
+
+// commandOf is what stands after "--"; nil: nothing.
+func commandOf(c *cobra.Command, args []string) ([]string, error) {
+	switch dash := c.ArgsLenAtDash(); {
+	case dash == 0:
+		return append([]string{}, args...), nil
+	case len(args) > 0:
+		return nil, invalid(c.Name(), args[0], "unexpected argument", fmt.Sprintf("the task goes behind -m, a command behind --: sallyport %s -m TASK -- COMMAND", c.Name()))
+	}
+	return nil, nil
 }
 
 func (a *app) checkTerminal(o followOptions, detach bool) error {

@@ -18,7 +18,7 @@ func (a *app) trustVerb() *cobra.Command {
 		Use:   "trust",
 		Short: "Grant what this repository asks of your machine",
 		Long: `Show what this repository's sallyport.yaml asks of your machine beyond what every run gets (folders, caches,
-environment) and ask once whether to grant it. A grant is for exactly these asks: any other needs a new one.`,
+environment, hosts) and ask once whether to grant it. A grant is for exactly these asks: any other needs a new one.`,
 		Example: "  sallyport trust --show\n  sallyport trust --yes",
 		Args:    cobra.NoArgs,
 		RunE: a.with(func(ctx context.Context, c Control, _ []string) error {

@@ -160,6 +160,9 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	p.Started, p.Ended, p.Signed = evidence.Time(began), now, now
 	p.By = evidence.By{Version: Version, Independence: evidence.IndependenceEmbedded}
 	p.Egress = egressOf(at, d.m)
+	if len(d.m.Egress) > 0 {
+		p.EgressRules = d.m.Egress
+	}
 	for _, l := range at.Logs {
 		p.Logs = append(p.Logs, evidence.Log(l))
 		if l.Name == LogAgent {
@@ -168,27 +171,6 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	}
 	p.Claims.Agent, p.Claims.Command, p.Claims.Messages = d.m.Agent.Name, d.m.Agent.Command, at.Imported.Commits
 	return p, nil
-}
-
-// egressOf is what went through the way out; nil where that is not known, or was not recorded by the version that
-// had it open.
-func egressOf(at journal.Attempt, m sallyport.Manifest) *evidence.Egress {
-	switch {
-	case m.Agent.Endpoint == nil:
-		return &evidence.Egress{}
-	case at.Egress == nil || at.EgressOpen > 0:
-		return nil
-	}
-	return &evidence.Egress{Requests: at.Egress.Requests, Refused: at.Egress.Refused, BytesUp: at.Egress.BytesUp, BytesDown: at.Egress.BytesDown}
-}
-
-// egressUnknown says what is missing from the totals, and at least how much they are.
-func egressUnknown(at journal.Attempt) []string {
-	if at.EgressOpen == 0 {
-		return nil
-	}
-	e := at.Egress
-	return []string{fmt.Sprintf("what the agent sent to the model API was not all counted, since a driver was ended: at least %d requests, %d refused, %d bytes up, %d bytes down", e.Requests, e.Refused, e.BytesUp, e.BytesDown)}
 }
 
 func (c *Control) origin() string { return "sallyport.dev/journal/" + string(c.factory) }

@@ -54,6 +54,7 @@ type driver struct {
 	wires    map[provider.Wire]struct{} // renewed with the lease
 	releases []func()                   // checkouts in use
 	gateway  *gateway.Server            // nil: no way out is open
+	refusals *refusals                  // of gateway
 	stopBase func()                     // nil: no check runs on the base
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/agent"
 	"sallyport.dev/sallyport/internal/change"
-	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/id"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
@@ -181,6 +181,7 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 		files = append(files, provider.File{Name: strings.TrimPrefix(path, provider.FilesFolder+"/"), Data: data})
 	}
 	env := d.environment(started.Env)
+	maps.Copy(env, proxyEnvironment(d.m))
 	if d.m.Terminal {
 		env["TERM"] = "xterm-256color"
 	}
@@ -188,11 +189,8 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	if err != nil {
 		return f, co, err
 	}
-	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits,
+	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m),
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
-	if d.m.Agent.Endpoint != nil {
-		spec.EgressPort = d.m.Agent.Endpoint.Listen
-	}
 	if f, err = d.intend(ctx, spec, d.m.Agent.Name, task.Placeholder); err != nil {
 		return f, co, err
 	}
@@ -228,7 +226,7 @@ func (d *driver) begin(ctx context.Context, f frozen, w provider.Wire) error {
 			return err
 		}
 		// It has run: the command may have ended meanwhile, and what it left is still to be collected.
-		if err := d.notice(ctx, "%s", screen.Line("the way to the model is not open any more: "+err.Error())); err != nil {
+		if err := d.notice(ctx, "%s", screen.Line("the way out is not open any more: "+err.Error())); err != nil {
 			return err
 		}
 	}
@@ -259,59 +257,6 @@ func (d *driver) allocation(ctx context.Context, a sallyport.AllocationID) (jour
 		}
 	}
 	return journal.Allocation{}, &sallyport.Error{Op: "read journal", Code: sallyport.CodeNotFound, Subject: string(a)}
-}
-
-// openGateway serves the agent's model endpoint on the listening socket that its sandbox handed out.
-func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) error {
-	e := d.m.Agent.Endpoint
-	if e == nil {
-		return nil
-	}
-	file, err := w.Egress(ctx)
-	if err != nil {
-		return err
-	}
-	ln, err := gateway.Listener(file, e.Listen)
-	if err != nil {
-		return err
-	}
-	// Durable before anything can pass: what went through a driver that is then ended is known to be unknown.
-	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Open: true}}); err != nil {
-		return err
-	}
-	s, err := gateway.Serve(ctx, ln, gateway.Config{Endpoint: *e, Placeholder: f.Placeholder, Credential: gateway.FromEnv(e.CredentialEnv, os.Getenv)})
-	if err != nil {
-		return errors.Join(err, d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
-	}
-	d.mu.Lock()
-	d.gateway = s
-	d.mu.Unlock()
-	return nil
-}
-
-// closeGateway ends the credentials; it comes before anything else at an agent's end.
-func (d *driver) closeGateway(ctx context.Context) error {
-	d.mu.Lock()
-	s := d.gateway
-	d.gateway = nil
-	d.mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	s.Close()
-	n := s.Counters()
-	records := []journal.Record{{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Requests: n.Requests, Refused: n.Refused, BytesUp: n.BytesUp, BytesDown: n.BytesDown}}}
-	if n.Requests == 0 {
-		return d.record(ctx, records...)
-	}
-	text := fmt.Sprintf("model API: %d requests, %d refused, %d bytes up, %d bytes down", n.Requests, n.Refused, n.BytesUp, n.BytesDown)
-	for _, r := range n.Refusals {
-		text += "; refused: " + r.Reason
-	}
-	if n.Failed > 0 {
-		text += fmt.Sprintf("; %d failed: %s", n.Failed, n.Failure)
-	}
-	return d.record(ctx, append(records, journal.Record{Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: screen.Line(text)}})...)
 }
 
 // follow copies the agent's output and waits for its end. A cut wire is opened again: nothing is lost, since

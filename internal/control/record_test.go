@@ -100,6 +100,7 @@ func TestEgressIsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		d.refusals = hear(t.Context(), d)
 		d.gateway, err = gateway.Serve(t.Context(), ln, gateway.Config{Placeholder: "sallyport-placeholder-0123456789abcdef", Credential: gateway.FromEnv("NOBODYS", func(string) string { return "" }),
 			Endpoint: sallyport.Endpoint{Upstream: "https://model.invalid", Header: "x-api-key", Listen: 18790, Paths: []string{"/v1/messages"}, CredentialEnv: "NOBODYS"}})
 		if err != nil {

@@ -45,7 +45,9 @@ type Predicate struct {
 	// Logs name by digest what commands said, as it was kept: redacted. They are claims; the digest is not.
 	Logs   []Log   `json:"logs,omitempty"`
 	Egress *Egress `json:"egress,omitempty"` // nil: not recorded; zeros: nothing left the sandbox
-	Spend  *Spend  `json:"spend,omitempty"`  // nil: not recorded; zeros: nothing was spent
+	// EgressRules are what the agent might reach beside a model API; empty: nothing, by the Manifest.
+	EgressRules []sallyport.EgressRule `json:"egress_rules,omitempty"`
+	Spend       *Spend                 `json:"spend,omitempty"` // nil: not recorded; zeros: nothing was spent
 }
 
 // WorkOrder is what was asked.

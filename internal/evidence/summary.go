@@ -84,6 +84,13 @@ func records(p Predicate) []string {
 		}
 		out = append(out, fmt.Sprintf("Observed by the signer: digests of %d log(s) as they were kept, with known secrets replaced %d time(s).", len(p.Logs), redactions))
 	}
+	if n := len(p.EgressRules); n > 0 {
+		var hosts []string
+		for _, r := range p.EgressRules {
+			hosts = append(hosts, fmt.Sprintf("%s %s:%d", r.Protocol, r.Host, r.Port))
+		}
+		out = append(out, fmt.Sprintf("Observed by the signer: the agent was given %d egress rule(s): %s.", n, strings.Join(hosts, ", ")))
+	}
 	switch e := p.Egress; {
 	case e != nil && *e == Egress{}:
 		out = append(out, "Observed by the signer: nothing left the agent's sandbox.")

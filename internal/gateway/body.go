@@ -15,6 +15,7 @@ var errBodyTooLarge = errors.New("the request body is too large")
 type countedBody struct {
 	r    io.ReadCloser
 	rc   *http.ResponseController
+	max  int64
 	n    atomic.Int64
 	over atomic.Bool
 	shut atomic.Bool
@@ -26,7 +27,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	}
 	_ = b.rc.SetReadDeadline(time.Now().Add(stallTimeout))
 	n, err := b.r.Read(p)
-	if b.n.Add(int64(n)) > maxBody {
+	if b.n.Add(int64(n)) > b.max {
 		b.over.Store(true)
 		return 0, errBodyTooLarge
 	}
@@ -42,6 +43,25 @@ func (b *countedBody) Close() error {
 	return nil // the server closes its own body
 }
 
-func (b *countedBody) count() int64 { return min(b.n.Load(), maxBody) }
+func (b *countedBody) count() int64 { return min(b.n.Load(), b.max) }
 
 func (b *countedBody) tooLarge() bool { return b.over.Load() }
+
+// meteredBody is a request body under a rule's limit of bytes: not one more passes.
+type meteredBody struct {
+	countedBody
+	quota  *quota
+	passed atomic.Int64
+	spent  atomic.Bool
+}
+
+func (b *meteredBody) Read(p []byte) (int, error) {
+	n, err := b.countedBody.Read(p)
+	may := b.quota.takeUp(n)
+	b.passed.Add(int64(may))
+	if may < n {
+		b.spent.Store(true)
+		return may, errBodyTooLarge
+	}
+	return n, err
+}

@@ -20,7 +20,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, e *Event) {
 	// Otherwise the server drains and closes the body at our first byte, and the transport, which may still
 	// be sending it when the API answers early, takes the closed body for a failure and cuts the answer.
 	_ = rc.EnableFullDuplex()
-	body := &countedBody{r: r.Body, rc: rc}
+	body := &countedBody{r: r.Body, rc: rc, max: maxBody}
 	// Also when the answer is cut by a panic. After the close the transport touches the connection no more.
 	defer func() { _ = body.Close(); e.Up = body.count() }()
 	out := &http.Request{

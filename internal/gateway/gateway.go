@@ -1,17 +1,22 @@
-// Package gateway is the only way from a sandbox to a model API: it accepts connections on a listening
-// socket that the sandbox handed out, forwards the few requests that the Attempt's Endpoint names, and puts
-// the real credential in on the trusted side.
+// Package gateway is the only way out of a sandbox. It accepts connections on a listening socket that the sandbox
+// handed out, and serves two things on it:
+//
+//   - The model endpoint: the few requests that the Attempt's Endpoint names, with the real credential put in on the
+//     trusted side. No byte of a request ever chooses the host, the scheme, the path or the credential.
+//   - The proxy (ProxyConfig): CONNECT, absolute-form HTTP and SOCKS 5 to the hosts that egress rules list. What is
+//     decided is decided by internal/egress; the name that was decided on is the name in TLS and in Host, its address
+//     is judged, and that very address is dialled. Each refusal says why, and which rule would allow it.
 //
 // Everything on the sandbox's side is hostile: the socket itself (Listener), its options and flags, each
-// request, and the pace of both. What leaves is decided here from our own configuration only: no byte of a
-// request ever chooses the host, the scheme, the path or the credential.
+// request, and the pace of both.
 //
-// Not for: making the sandbox or its socket (internal/provider), choosing the agent (internal/agent), spend
-// and general egress rules, which are not built yet.
+// Not for: making the sandbox or its socket (internal/provider), choosing the agent (internal/agent), what rules mean
+// (internal/egress). Spend, reading inside TLS and credentials for other hosts are not built yet.
 //
 // What is not promised: a model API is a channel. An agent can say anything to the model in a body, and ask
 // for tools that the API itself runs outside, such as a web search; the gateway bounds and counts bytes, it
-// does not read them.
+// does not read them. So is every host that a rule allows, as far as the rule goes: through an https rule, which is
+// passed unread, the agent may say all that the host understands, a git push with its own password too.
 package gateway
 
 import "time"

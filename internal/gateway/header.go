@@ -94,3 +94,16 @@ func connectionNamed(h http.Header) map[string]bool {
 	}
 	return named
 }
+
+// endToEnd copies what is not for one connection only. A length is copied: where the body's framing says another, net/http
+// goes by the framing.
+func endToEnd(dst, in http.Header) {
+	named := connectionNamed(in)
+	for name, values := range in {
+		low := strings.ToLower(name)
+		if named[low] || low != "content-length" && hopByHop[low] || strings.HasPrefix(low, "proxy-") {
+			continue
+		}
+		dst[name] = append([]string(nil), values...)
+	}
+}

@@ -48,3 +48,5 @@ func (c *limitedConn) Close() error {
 	c.once.Do(c.leave)
 	return err
 }
+
+func (c *limitedConn) inner() net.Conn { return c.Conn }

@@ -33,10 +33,14 @@ type Config struct {
 	Observe func(Event)
 	// Connections caps the agent's connections; more wait. 0: 64.
 	Connections int
+	// Proxy serves HTTP proxy requests (CONNECT, absolute-form) and SOCKS 5 on the same listener. nil: refused. With a
+	// Proxy the Endpoint may be zero, and Placeholder and Credential with it: no model API.
+	Proxy *ProxyConfig
 }
 
 // Server forwards for one Attempt. All methods are safe for concurrent use.
 type Server struct {
+	proxy       *proxy // nil: none
 	route       *route
 	targetList  string
 	placeholder string
@@ -45,6 +49,8 @@ type Server struct {
 	meter       meter
 	http        *http.Server
 	listener    net.Listener
+	front       *front // with a proxy: the listener
+	crew        crew   // of the proxy
 
 	live   context.Context // ends when the credential does
 	revoke context.CancelFunc
@@ -56,27 +62,22 @@ type Server struct {
 }
 
 // Serve answers on ln until Close, or until ctx ends (which closes). CodeInvalid: the Config, naming the
-// field; nothing was started and ln stays the caller's. Otherwise ln is the Server's.
+// field; CodeUnsupported: a rule that cannot be held (ProxyConfig.Check). Then nothing was started and ln stays the
+// caller's. Otherwise ln is the Server's.
 //
 // No connection, cache or credential is shared with another Server.
 func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
-	route, err := compile(c.Endpoint)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.check(); err != nil {
-		return nil, err
-	}
 	if c.Connections <= 0 {
 		c.Connections = maxConnections
 	}
-	s := &Server{
-		route: route, placeholder: c.Placeholder, credential: c.Credential, meter: meter{observe: c.Observe},
-		targetList: strings.Join(slices.Sorted(mapKeys(route)), ", "),
-		transport:  newTransport(route, c.Roots, c.Connections),
-		listener:   limit(ln, c.Connections),
-		done:       make(chan struct{}),
+	s := &Server{meter: meter{observe: c.Observe}, done: make(chan struct{})}
+	if err := s.setEndpoint(c); err != nil {
+		return nil, err
 	}
+	if err := s.setProxy(c); err != nil {
+		return nil, err
+	}
+	s.listener = limit(ln, c.Connections)
 	s.live, s.revoke = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
@@ -84,9 +85,48 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 		ErrorLog:                     log.New(io.Discard, "", 0), // its lines hold the sandbox's bytes
 		BaseContext:                  func(net.Listener) context.Context { return s.live },
 	}
+	if s.proxy != nil {
+		s.openFront()
+	}
 	go s.run()
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
+}
+
+// setEndpoint compiles the model endpoint, which only a Server with a proxy may lack.
+func (s *Server) setEndpoint(c Config) error {
+	if c.Proxy != nil && c.Endpoint.Upstream == "" && len(c.Endpoint.Paths) == 0 {
+		return nil
+	}
+	route, err := compile(c.Endpoint)
+	if err != nil {
+		return err
+	}
+	s.route, s.placeholder, s.credential = route, c.Placeholder, c.Credential
+	s.targetList = strings.Join(slices.Sorted(mapKeys(route)), ", ")
+	s.transport = newTransport(route, c.Roots, c.Connections)
+	return c.check()
+}
+
+func (s *Server) setProxy(c Config) (err error) {
+	if c.Proxy != nil {
+		s.proxy, err = newProxy(*c.Proxy, c.Connections)
+	}
+	return err
+}
+
+// openFront puts the sorting of SOCKS from HTTP before the http.Server.
+func (s *Server) openFront() {
+	s.front = newFront(s.live, s.listener, s.proxy.pace.header, s.socks)
+	s.listener = s.front
+	s.http.ReadHeaderTimeout = s.proxy.pace.header
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if b, ok := c.(*bound); ok {
+			return context.WithValue(ctx, boundKey{}, b)
+		}
+		return ctx
+	}
+	go s.front.run()
 }
 
 func (c Config) check() error {
@@ -169,13 +209,29 @@ func (s *Server) Close() error {
 		s.Revoke()
 		_ = s.listener.Close()
 		_ = s.http.Close()
-		s.transport.CloseIdleConnections()
+		for _, t := range s.transports() {
+			t.CloseIdleConnections()
+		}
 	})
-	select {
-	case <-s.done:
-	case <-time.After(closeTimeout):
+	timeout := time.After(closeTimeout)
+	for _, end := range []<-chan struct{}{s.done, s.crew.close()} {
+		select {
+		case <-end:
+		case <-timeout:
+			return nil
+		}
 	}
 	return nil
+}
+
+func (s *Server) transports() (all []*http.Transport) {
+	if s.transport != nil {
+		all = append(all, s.transport)
+	}
+	if s.proxy != nil {
+		all = append(all, s.proxy.transport)
+	}
+	return all
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -187,6 +243,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.meter.record(e)
 	}()
 	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(stallTimeout))
+	if s.proxy != nil && proxied(r) {
+		s.serveProxy(w, r, &e)
+		return
+	}
+	if s.route == nil {
+		s.refuse(w, &e, &refusal{http.StatusNotFound, "no-endpoint", "this Attempt has no model endpoint; as a proxy, ask for http://HOST/PATH or CONNECT"})
+		return
+	}
 	if r.Method == http.MethodHead && r.RequestURI == "/" {
 		// Claude Code asks whether its endpoint is there. Nothing leaves.
 		w.Header().Set("Connection", "close")
@@ -199,6 +263,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.forward(w, r, &e)
+}
+
+func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request, e *Event) {
+	if !s.crew.enter() {
+		e.Kind, e.Reason = Refused, string(ReasonEnded)
+		panic(http.ErrAbortHandler)
+	}
+	defer s.crew.leave()
+	if r.Method == http.MethodConnect {
+		s.connect(w, r, e)
+		return
+	}
+	s.plain(w, r, e)
 }
 
 func (s *Server) refuse(w http.ResponseWriter, e *Event, no *refusal) {

@@ -56,6 +56,7 @@ var attemptTable = table[attemptState]{noun: "attempt", rows: []row[attemptState
 	{AttemptCheck, slices.Concat(stages, judged), nil}, // `check A` reruns after the decision
 	{AttemptLog, begun, nil},
 	{AttemptEgress, stages, nil},
+	{AttemptRefused, stages, nil},
 	{AttemptSigned, slices.Concat(stages, only(sallyport.AttemptAwaitingApproval)), nil},
 	{AttemptNotice, every, nil},
 	{LeaseAcquired, every, nil},

@@ -25,6 +25,7 @@ const (
 	AttemptNotice     Type = "attempt.notice"           // Notice
 	AttemptLog        Type = "attempt.log"              // Log
 	AttemptEgress     Type = "attempt.egress"           // Egress
+	AttemptRefused    Type = "attempt.refused"          // Refused
 	AttemptSigned     Type = "attempt.signed"           // Signed
 	AttemptDecided    Type = "attempt.decided"          // Decided
 	AttemptReopened   Type = "attempt.reopened"         // sallyport.Reason: a fact found later puts the decision back to a person
@@ -129,6 +130,11 @@ type (
 		Refused   int64 `json:"refused"`
 		BytesUp   int64 `json:"bytes_up"` // of bodies
 		BytesDown int64 `json:"bytes_down"`
+	}
+	// Refused is what the agent wanted to reach and did not. A refusal that was told before adds to its count; of
+	// different ones MaxRefusals are kept, and all are in Egress.
+	Refused struct {
+		Refusals []sallyport.Refusal `json:"refusals"`
 	}
 	// Signed is the evidence.
 	Signed struct {

@@ -60,6 +60,7 @@ var attemptHandlers = map[Type]func(*State, Event) error{
 	AttemptNotice:       on(notice),
 	AttemptLog:          on(logged),
 	AttemptEgress:       on(egress),
+	AttemptRefused:      on(refused),
 	AttemptSigned:       on(signed),
 	AttemptDecided:      on(decided),
 	AttemptReopened:     on(reopened),
@@ -296,6 +297,28 @@ func egress(s *State, e Event, p Egress) error {
 	}
 	s.Egress = &Egress{Requests: sum.Requests + p.Requests, Refused: sum.Refused + p.Refused, BytesUp: sum.BytesUp + p.BytesUp, BytesDown: sum.BytesDown + p.BytesDown}
 	s.voidEvidence()
+	return nil
+}
+
+// MaxRefusals is how many different refusals are kept of one Attempt.
+const MaxRefusals = 100
+
+// refused adds up what is the same but for its count.
+func refused(s *State, e Event, p Refused) error {
+	all := slices.Clone(s.Report.Refusals)
+	for _, r := range p.Refusals {
+		if r.Reason == "" || r.Count < 1 {
+			return invalid(e.Type, "expected a reason, and a count of 1 or more")
+		}
+		same := func(x sallyport.Refusal) bool { x.Count = r.Count; return x == r }
+		switch i := slices.IndexFunc(all, same); {
+		case i >= 0:
+			all[i].Count += r.Count
+		case len(all) < MaxRefusals:
+			all = append(all, r)
+		}
+	}
+	s.Report.Refusals = all
 	return nil
 }
 

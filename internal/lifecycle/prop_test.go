@@ -41,6 +41,8 @@ func anyEvent(t *rapid.T) Event {
 		data = Log{Name: pick("log", "a", "b"), Digest: rapid.SampledFrom([]sallyport.Digest{"", digest, digest2}).Draw(t, "of the log")}
 	case AttemptEgress:
 		data = rapid.SampledFrom([]Egress{{Open: true}, {}, {Requests: 2, Refused: 1, BytesUp: 3, BytesDown: 4}}).Draw(t, "egress")
+	case AttemptRefused:
+		data = Refused{Refusals: []sallyport.Refusal{{Host: pick("host", "a", "b"), Reason: "host-not-listed", Count: 1}}}
 	case AttemptSigned:
 		data = Signed{Path: "/e", Digest: d, Commit: o}
 	case AttemptDecided:

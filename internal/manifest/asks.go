@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
 )
 
 // Ask is one thing that a repository's file wants of the host beyond what every run gets.
@@ -32,6 +33,11 @@ func Asks(rep Repository) []Ask {
 	}
 	for i, f := range rep.Copy {
 		out = append(out, Ask{"copy " + f, "the agent is given this file of your work tree, ignored by git or not, and can read what is in it", fmt.Sprintf("copy[%d]", i)})
+	}
+	if rep.Egress != nil {
+		for i, r := range *rep.Egress {
+			out = append(out, Ask{"egress " + egress.Line(r), "the agent can exchange anything with it, what it reads here as well", fmt.Sprintf("egress[%d]", i)})
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rep.Env)) {
 		out = append(out, Ask{fmt.Sprintf("env %s=%q", name, rep.Env[name]), "the variable is set for agent and checks", "env." + name})

@@ -22,7 +22,6 @@ type (
 	extraTools   []string // the user's: always beside what the repository gets, so auto in it adds nothing
 	requireList  []string
 	envMap       map[string]string
-	egressList   []string
 	laterKey     struct{}
 )
 
@@ -139,19 +138,6 @@ func readMap[L any, V any](r *reader, n ast.Node, field, want string, form func(
 		m[name] = value(leaf)
 	}
 	return m, nil
-}
-
-func (l *egressList) want() string { return "an empty list: []" }
-func (l *egressList) read(r *reader, n ast.Node, _ string) error {
-	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
-		return r.expected(n, "a list")
-	}
-	if len(seq.Values) > 0 {
-		return later(r.where(seq.Values[0]), "a rule in egress")
-	}
-	*l = egressList{}
-	return nil
 }
 
 func (*laterKey) want() string { return "nothing" }

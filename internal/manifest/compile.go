@@ -111,7 +111,7 @@ func (c *compiler) manifest() (m sallyport.Manifest, err error) {
 	m = sallyport.Manifest{Version: 1, Name: Name(wo), Task: wo.Task, Repository: in.Path, Subfolder: in.Subfolder,
 		BaseRef: in.Base.Ref, Base: in.Base.Commit, BaseTree: in.Base.Tree, StartTree: in.Base.StartTree,
 		Policy: in.Source, Home: in.Host.Home, Path: append([]string{}, in.Toolchain.Path...), Mounts: mounts(in.Toolchain.Mounts),
-		Attempts: max(wo.Attempts, 1), Terminal: wo.Terminal, Egress: []string{}, Provider: in.Provider,
+		Attempts: max(wo.Attempts, 1), Terminal: wo.Terminal, Learn: wo.Learn, Provider: in.Provider,
 		Env: c.env(), Checks: c.checks(), Require: c.require(), History: c.history(), AtBest: sallyport.DecisionAccepted}
 	m.WorkOrder = WorkOrderID(in.Path, m.Name)
 	if m.Agent, err = c.agent(); err != nil {
@@ -129,6 +129,10 @@ func (c *compiler) manifest() (m sallyport.Manifest, err error) {
 	if m.Copies, err = c.copies(); err != nil {
 		return m, err
 	}
+	if m.Egress, err = c.egress(); err != nil {
+		return m, err
+	}
+	m.Resolve = c.resolve()
 	m.Parallel = c.parallel(m.Limits.Memory)
 	m.Publish, err = c.publish()
 	return m, err
@@ -178,9 +182,6 @@ func (c *compiler) checkWorkOrder() error {
 	}
 	if wo.Attempts < 0 || wo.Attempts > maxAttempts {
 		return c.wrong("attempts", fmt.Sprint(wo.Attempts), (*attempts)(nil).want())
-	}
-	if wo.Egress != nil && len(*wo.Egress) > 0 {
-		return later(c.in.Places.at("egress"), "a rule in egress")
 	}
 	for i, a := range wo.Command {
 		if want := argumentRule(a); want != "" || (i == 0 && a == "") {
@@ -401,7 +402,7 @@ func (c *compiler) remarks(m *sallyport.Manifest) {
 	say := func(s string) { first = append(first, s) }
 	switch c.in.Source.Kind {
 	case "none":
-		say("no sallyport.yaml: no egress, all paths but CI and policy files in scope, default limits; `sallyport init` writes one")
+		say("no sallyport.yaml: all paths but CI and policy files in scope, default limits; `sallyport init` writes one")
 	case "worktree":
 		say("policy: sallyport.yaml of your working tree, uncommitted (source: worktree)")
 	}

@@ -86,9 +86,9 @@ func TestCompileWithoutPolicyFile(t *testing.T) {
 		Mounts: []sallyport.Mount{{Path: "/usr", Mode: "ro", Reason: "system", Hide: []string{}}},
 		Scope:  sallyport.Scope{Deny: DefaultDeny()}, Checks: []sallyport.Check{}, Parallel: 1, Require: sallyport.RequiredLayers(), Attempts: 1, History: "full",
 		Limits: sallyport.Limits{Time: 2 * time.Hour, Memory: 3 << 30, PIDs: 4096, Disk: 20 << 30, Output: 256 << 20},
-		Egress: []string{}, Publish: sallyport.Publish{To: "branch", Approve: "on-finding"}, Provider: "local",
+		Egress: []sallyport.EgressRule{}, Publish: sallyport.Publish{To: "branch", Approve: "on-finding"}, Provider: "local",
 		Notices: []string{
-			"no sallyport.yaml: no egress, all paths but CI and policy files in scope, default limits; `sallyport init` writes one",
+			"no sallyport.yaml: all paths but CI and policy files in scope, default limits; `sallyport init` writes one",
 			"no check is defined: the decision is at best awaiting approval",
 			"limits.memory is 3GiB: half of this machine's",
 		},
@@ -219,8 +219,6 @@ func TestCompileRefuses(t *testing.T) {
 			in.Agent = sallyport.Agent{Name: "codex", Command: []string{"codex"}}
 			return in
 		}, sallyport.CodeInvalid, "task", "expected a task for the agent"},
-		{"egress by flag", func() Input { return flags(input(nil), sallyport.WorkOrder{Egress: &[]string{"a.example"}}) },
-			sallyport.CodeUnsupported, "flag egress", "a rule in egress arrives with a later version; remove it"},
 		{"pr by flag", func() Input {
 			return flags(input(nil), sallyport.WorkOrder{Publish: &sallyport.Publish{To: "pr"}})
 		}, sallyport.CodeUnsupported, "flag publish.to", `publish.to "pr" arrives with a later version; remove it`},

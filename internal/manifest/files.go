@@ -12,7 +12,7 @@ type repositoryFile struct {
 	Copy     *[]fileName   `yaml:"copy" doc:"Files of the user's work tree that the agent is given and that are never part of a change. Needs the operator's grant."`
 	Env      *envMap       `yaml:"env" doc:"Environment variables of agent and checks. Needs the operator's grant."`
 	Limits   *limitsFile   `yaml:"limits" doc:"Bounds of one sandbox."`
-	Egress   *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Egress   *egressList   `yaml:"egress" doc:"What the agent may reach: presets, hosts and rules. Omitted or []: nothing. Needs the operator's grant."`
 	Spend    *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
 	History  *history      `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
 	Require  *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
@@ -37,7 +37,7 @@ type workOrderFile struct {
 	History  *history     `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
 	Require  *requireList `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
 	Publish  *publishFile `yaml:"publish" doc:"Narrows the repository's publish."`
-	Egress   *egressList  `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Egress   *egressList  `yaml:"egress" doc:"Narrows what the agent may reach. []: nothing."`
 	Spend    *laterKey    `yaml:"spend" doc:"Arrives with a later version."`
 }
 
@@ -57,7 +57,8 @@ type operatorFile struct {
 	Copy      *[]fileName   `yaml:"copy" doc:"Files of the user's work tree that every agent is given, where they exist, and that are never part of a change."`
 	Parallel  *parallel     `yaml:"parallel" doc:"The most checks that run at the same time."`
 	Findings  *severityMap  `yaml:"findings" doc:"Severities of inspection rules, raised or lowered."`
-	Egress    *egressList   `yaml:"egress" doc:"Hosts that may be reached. Only the empty list exists in this version."`
+	Egress    *egressList   `yaml:"egress" doc:"policy.yaml: the most that an agent may reach. config.yaml: what every agent of yours may reach."`
+	Resolve   *resolveMap   `yaml:"resolve" doc:"Addresses of names that no agent's question decides; every other name is looked up."`
 	Spend     *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
 }
 

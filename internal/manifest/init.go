@@ -203,7 +203,8 @@ const initMiddle = `
 # Bounds of one run. Omitted memory is at most half of the machine's.
 limits: {time: 2h, pids: 4096, disk: 20GiB, output: 256MiB}
 
-# Hosts that may be reached. None; rules arrive with a later version.
+# What the agent may reach: {host: H, methods: ["*"], own-auth: true} is all of one https host. Rules need
+# "sallyport trust"; checks never have network. "sallyport learn -- COMMAND" proposes what is needed.
 egress: []
 
 # How much of the base's history the agent sees: 1, N or full.

@@ -17,6 +17,7 @@ type Repository struct {
 	Deps    []string
 	Copy    []string // files of the work tree that the agent is given
 	Env     map[string]string
+	Egress  *[]sallyport.EgressRule // what the agent may reach; nil: not said
 	Limits  sallyport.LimitsProposal
 	History string // "": not said
 	Require []string
@@ -42,7 +43,9 @@ type Operator struct {
 	Tools        []string
 	Caches       *Choice
 	Copy         []string
-	Parallel     int // the most checks at the same time; 0: not said
+	Egress       *[]sallyport.EgressRule // a ceiling, or what every agent may reach; nil: not said
+	Resolve      map[string]string       // addresses by canonical name
+	Parallel     int                     // the most checks at the same time; 0: not said
 	Findings     map[string]sallyport.Severity
 	Places       Places
 }
@@ -73,6 +76,7 @@ func ParseRepository(name string, data []byte) (Repository, error) {
 	if f.Env != nil {
 		rep.Env = *f.Env
 	}
+	rep.Egress = f.Egress.rules()
 	if f.History != nil {
 		rep.History = string(*f.History)
 	}
@@ -143,10 +147,13 @@ func ParseOperator(name string, data []byte) (Operator, error) {
 		return Operator{}, err
 	}
 	op := Operator{File: name, Limits: f.Limits.proposal(), Publish: f.Publish.words(), Places: places,
-		Agents: plainAt(f.Agents), ForbidGrants: f.Grants != nil && *f.Grants == "forbid",
+		Agents: plainAt(f.Agents), Egress: f.Egress.rules(), ForbidGrants: f.Grants != nil && *f.Grants == "forbid",
 		Parallel: f.Parallel.number(), Findings: f.Findings.words()}
 	if f.Copy != nil {
 		op.Copy = plain(*f.Copy)
+	}
+	if f.Resolve != nil {
+		op.Resolve = *f.Resolve
 	}
 	if f.Protected != nil {
 		op.Protected = string(*f.Protected)

@@ -46,7 +46,7 @@ func TestExampleRepository(t *testing.T) {
 		File:  "sallyport.yaml",
 		Scope: &sallyport.Scope{Deny: []string{".github/**", "sallyport.yaml"}},
 		Tools: Choice{Auto: true, List: []string{}}, Caches: Choice{Auto: true, List: []string{}},
-		Deps: []string{"web/node_modules"}, Copy: []string{}, Env: map[string]string{},
+		Deps: []string{"web/node_modules"}, Copy: []string{}, Env: map[string]string{}, Egress: &[]sallyport.EgressRule{},
 		Limits: sallyport.LimitsProposal{Time: ptr(2 * time.Hour), Memory: ptr(int64(8 << 30)), PIDs: ptr(int64(4096)), Disk: ptr(int64(20 << 30)), Output: ptr(int64(256 << 20))},
 		Checks: []sallyport.Check{
 			{Name: "test", Run: "go test ./...", When: []string{"**"}, Tests: []string{}, Timeout: 15 * time.Minute},

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"maps"
+	"slices"
 
 	"sallyport.dev/sallyport"
 )
@@ -64,7 +65,7 @@ func ParseWorkOrderPlaces(name string, data []byte) (sallyport.WorkOrder, Places
 		wo.Publish = &p
 	}
 	if f.Egress != nil {
-		wo.Egress = &[]string{}
+		wo.Egress = f.Egress.rules()
 	}
 	return wo, places, nil
 }
@@ -113,6 +114,7 @@ func Merge(file, flags sallyport.WorkOrder) sallyport.WorkOrder {
 	if flags.Egress != nil {
 		out.Egress = flags.Egress
 	}
+	out.Reach = append(slices.Clone(file.Reach), flags.Reach...)
 	if flags.Env != nil {
 		out.Env = maps.Clone(file.Env)
 		if out.Env == nil {
@@ -127,6 +129,7 @@ func Merge(file, flags sallyport.WorkOrder) sallyport.WorkOrder {
 		out.Copies = union(file.Copies, flags.Copies)
 	}
 	out.Limits = mergeLimits(file.Limits, flags.Limits)
+	out.Learn = file.Learn || flags.Learn
 	out.Terminal = file.Terminal || flags.Terminal
 	out.IncludeDirty = file.IncludeDirty || flags.IncludeDirty
 	return out
@@ -163,6 +166,9 @@ func MergePlaces(file Places, flags sallyport.WorkOrder) Places {
 	mark("command", flags.Command != nil)
 	mark("attempts", flags.Attempts != 0)
 	mark("egress", flags.Egress != nil)
+	if flags.Reach != nil {
+		out["reach"] = Place{At: "flag egress", Flag: true}
+	}
 	mark("require", flags.Require != nil)
 	mark("copy", flags.Copies != nil)
 	mark("scope.allow", flags.Scope != nil && flags.Scope.Allow != nil)

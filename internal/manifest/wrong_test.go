@@ -90,7 +90,7 @@ var wrongFiles = []struct {
 	{file: "version: 1\nlimits: {pids: 0x10}\n", subject: "sallyport.yaml:2:16", message: `expected a number of processes from 1 to 4194304, found the number 0x10`, hint: ""},
 	{file: "version: 1\nlimits: {cpus: 0}\n", subject: "sallyport.yaml:2:16", message: `expected a number of processors from 0.01 to 4096, such as 2 or 0.5, found the number 0`, hint: ""},
 	{file: "version: 1\nlimits: {cpus: .nan}\n", subject: "sallyport.yaml:2:16", message: `expected a number of processors from 0.01 to 4096, such as 2 or 0.5, found a number without a value`, hint: ""},
-	{file: "version: 1\negress: [api.example.com]\n", subject: "sallyport.yaml:2:10", message: `a rule in egress arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
+	{file: "version: 1\negress: [api.example.com]\n", subject: "sallyport.yaml:2:10", message: `api.example.com: a choice of methods needs a look into TLS, which arrives with a later version`, hint: `if all of that host is meant, whatever is sent there, write {host: api.example.com, methods: ["*"], own-auth: true}`, code: sallyport.CodeUnsupported},
 	{file: "version: 1\negress: all\n", subject: "sallyport.yaml:2:9", message: `expected a list, found "all"`, hint: ""},
 	{file: "version: 1\nspend: {usd: 5}\n", subject: "sallyport.yaml:2:8", message: `spend arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
 	{file: "version: 1\nspend:\n", subject: "sallyport.yaml:2:8", message: `spend arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
@@ -210,7 +210,12 @@ func TestWrongWorkOrders(t *testing.T) {
 		{v + "agent: a\nname: a/b\n", "w.yaml:3:7", "expected " + wantName + `, found "a/b"`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nname: -x\n", "w.yaml:3:7", "expected " + wantName + `, found "-x"`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nbase: --upload-pack=x\n", "w.yaml:3:7", "expected " + wantRevision + `, found "--upload-pack=x"`, "", sallyport.CodeInvalid},
-		{v + "agent: a\negress: [a]\n", "w.yaml:3:10", "a rule in egress arrives with a later version; remove it", "", sallyport.CodeUnsupported},
+		{v + "agent: a\negress: [a]\n", "w.yaml:3:10", `"a" is no preset; expected one of: anthropic, cargo, debian, github-read, go, google, npm, openai, pypi`, "a host of one label is written {host: NAME}", sallyport.CodeInvalid},
+		{v + "agent: a\negress:\n  - {host: a.example, protocol: tcp, port: 70000}\n", "w.yaml:4:44", "port: expected a number from 1 to 65535", "", sallyport.CodeInvalid},
+		{v + "agent: a\negress:\n  - {host: a.example, methods: [GET, get]}\n", "w.yaml:4:38", `methods[1]: "get": expected an upper-case method such as GET, WEBSOCKET for an upgrade, or *`, "", sallyport.CodeInvalid},
+		{v + "agent: a\negress: [{host: a.example, hots: x}]\n", "w.yaml:3:10", `unknown key "hots"; expected one of: host, limits, methods, own-auth, paths, port, protocol`, "", sallyport.CodeInvalid},
+		{v + "agent: a\negress: [npm]\n", "w.yaml:3:10", `{host: registry.npmjs.org, paths: [/*, /@*%2F*, /@*/*, /*/-/*.tgz, /@*/*/-/*.tgz]}: a choice of methods needs a look into TLS, which arrives with a later version`, `if all of that host is meant, whatever is sent there, write {host: registry.npmjs.org, methods: ["*"], own-auth: true}`, sallyport.CodeUnsupported},
+		{v + "agent: a\nresolve: {a.example: 192.0.2.1}\n", "w.yaml:3:1", `unknown key "resolve"; expected one of version, name, task, base, agent, command, scope, limits, attempts, copy, env, history, require, publish, egress`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nspend: {usd: 1}\n", "w.yaml:3:8", "spend arrives with a later version; remove it", "", sallyport.CodeUnsupported},
 		{v + "agent: a\npublish: {to: pr}\n", "w.yaml:3:15", `publish.to "pr" arrives with a later version; remove it`, "", sallyport.CodeUnsupported},
 		{v + "agent: a\nenv: {SALLYPORT_FEEDBACK: x}\n", "w.yaml:3:7", `expected another variable: names that begin with SALLYPORT_ are refused, found "SALLYPORT_FEEDBACK"`, "", sallyport.CodeInvalid},
@@ -223,7 +228,9 @@ func TestWrongWorkOrders(t *testing.T) {
 func TestWrongOperatorFiles(t *testing.T) {
 	const v = "version: 1\n"
 	for _, w := range []struct{ file, subject, message string }{
-		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, protected, publish, scope, grants, tools, caches, copy, parallel, findings, egress`},
+		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, protected, publish, scope, grants, tools, caches, copy, parallel, findings, egress, resolve`},
+		{v + "resolve: {A.example: 192.0.2.1}\n", "p.yaml:2:11", `expected a host's name in lower case, found "A.example"`},
+		{v + "resolve: {a.example: b.example}\n", "p.yaml:2:22", `expected an address such as 192.0.2.1, found "b.example"`},
 		{v + "scope: {allow: []}\n", "p.yaml:2:9", `unknown key "allow"; expected one of deny`},
 		{v + "scope: {}\n", "p.yaml:2:8", `"deny" is missing; expected a list`},
 		{v + "grants: never\n", "p.yaml:2:9", `expected one of allow, forbid, found "never"`},

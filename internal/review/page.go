@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
 	"sallyport.dev/sallyport/internal/screen"
 )
 
@@ -30,6 +31,7 @@ type Page struct {
 	NoChecks   string
 	Findings   []Finding
 	NoFindings string
+	Refusals   []Refusal
 	Layers     []Layer
 	NoLayers   string
 	Open       []string // what was not checked
@@ -53,11 +55,15 @@ type Asked struct {
 	Agent   string // preset or command line
 	Base    string // ref and commit
 	Policy  string
-	Attempt string // "attempt 2 of at most 3"
+	Attempt string   // "attempt 2 of at most 3"
+	Reach   []string // the egress rules, resolved; empty: nothing but its model
 }
 
 // Finding is one statement about the change.
 type Finding struct{ Severity, Rule, Path, Message, Todo string }
+
+// Refusal is what the agent wanted to reach and did not. Line is the entry of egress: that would allow it.
+type Refusal struct{ Asked, Count, Why, Line string }
 
 // Layer is one line of the containment receipt.
 type Layer struct {
@@ -81,6 +87,9 @@ func New(s Subject) Page {
 	p.NoFindings = sofar(r, "nothing was looked at")
 	if _, inspected := r.Timings[string(sallyport.AttemptInspecting)]; inspected {
 		p.NoFindings = "none"
+	}
+	for _, f := range r.Refusals {
+		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time"), line(f.Message), line(f.Line)})
 	}
 	for _, l := range r.Layers {
 		p.Layers = append(p.Layers, layer(l))
@@ -141,6 +150,9 @@ func asked(s Subject) Asked {
 		a.Policy += " " + strings.TrimPrefix(line(m.Policy.Ref), "refs/heads/")
 	}
 	a.Agent = screen.Fit(a.Agent, maxCommand)
+	for _, r := range m.Egress {
+		a.Reach = append(a.Reach, line(egress.Line(r)))
+	}
 	a.Attempt = fmt.Sprintf("attempt %d", s.Report.Number)
 	if m.Attempts > 1 {
 		a.Attempt += fmt.Sprintf(" of at most %d", m.Attempts)

@@ -16,6 +16,7 @@ func Text(w io.Writer, p Page, colour bool) error {
 	t.changed(p.Changed)
 	t.checks(p.Checks, p.NoChecks)
 	t.findings(p.Findings, p.NoFindings)
+	t.refusals(p.Refusals)
 	t.layers(p.Layers, p.NoLayers)
 	t.list("Not checked", p.Open, p.NoOpen)
 	t.list("Notices", p.Notices, "")
@@ -107,6 +108,9 @@ func (t *text) asked(a Asked) {
 	}
 	t.line("by %s", a.Agent)
 	t.line("on %s; policy: %s; %s", a.Base, a.Policy, a.Attempt)
+	for _, r := range a.Reach {
+		t.line("may reach %s", r)
+	}
 }
 
 func (t *text) changed(c Changed) {
@@ -173,6 +177,19 @@ func (t *text) check(c Check) {
 	if c.Tail != "" {
 		for l := range strings.SplitSeq(strings.TrimRight(c.Tail, "\n"), "\n") {
 			t.line("  │ %s", l)
+		}
+	}
+}
+
+func (t *text) refusals(list []Refusal) {
+	if len(list) == 0 {
+		return
+	}
+	t.head("Refused a way out")
+	for _, r := range list {
+		t.line("%s, %s: %s", r.Asked, r.Count, r.Why)
+		if r.Line != "" {
+			t.line("  to allow it, under egress: %s", r.Line)
 		}
 	}
 }

@@ -23,10 +23,12 @@ const (
 	maxTails  = 3
 )
 
-// rows that may take more than one line.
+// rows that may take more than one line. Where something was refused, checks and findings make room for it.
 const (
 	maxCheckRows   = 4
 	maxFindingRows = 2
+	minCheckRows   = 2
+	minFindingRows = 1
 	maxNames       = 3
 )
 
@@ -41,7 +43,8 @@ func Render(r sallyport.Report, o Options) string {
 	p.verdict(r)
 	p.files(r)
 	p.checks(r)
-	p.findings(r.Findings)
+	p.findings(r)
+	p.refusals(r)
 	p.layers(r.Layers)
 	p.branch(r)
 	p.row("next", "", next(r))
@@ -163,9 +166,12 @@ func (p *page) checks(r sallyport.Report) {
 	}
 	sorted := slices.Clone(r.Checks)
 	slices.SortStableFunc(sorted, func(a, b sallyport.CheckResult) int { return checkRank(a) - checkRank(b) })
-	shown := len(sorted)
-	if shown > maxCheckRows {
-		shown = maxCheckRows - 1
+	shown, rows := len(sorted), maxCheckRows
+	if len(r.Refusals) > 0 {
+		rows = minCheckRows
+	}
+	if shown > rows {
+		shown = rows - 1
 	}
 	for i, c := range sorted[:shown] {
 		label := "checks"
@@ -281,11 +287,15 @@ func controlsText(c sallyport.CheckResult) string {
 }
 
 // findings shows counts with the worst finding, and the next worst.
-func (p *page) findings(findings []sallyport.Finding) {
-	if len(findings) == 0 {
+func (p *page) findings(r sallyport.Report) {
+	if len(r.Findings) == 0 {
 		return
 	}
-	sorted := slices.Clone(findings)
+	rows := maxFindingRows
+	if len(r.Refusals) > 0 {
+		rows = minFindingRows
+	}
+	sorted := slices.Clone(r.Findings)
 	slices.SortStableFunc(sorted, func(a, b sallyport.Finding) int { return severityRank(a.Severity) - severityRank(b.Severity) })
 	n := map[int]int{}
 	for _, f := range sorted {
@@ -298,7 +308,7 @@ func (p *page) findings(findings []sallyport.Finding) {
 		}
 	}
 	p.row("findings", severityColour(sorted[0].Severity), strings.Join(counts, ", ")+": "+findingText(sorted[0]))
-	for _, f := range sorted[1:min(len(sorted), maxFindingRows)] {
+	for _, f := range sorted[1:min(len(sorted), rows)] {
 		p.row("", severityColour(f.Severity), findingText(f))
 	}
 }

@@ -151,6 +151,11 @@ func TestRenderLaws(t *testing.T) {
 		for _, l := range sallyport.Layers() {
 			r.Layers = append(r.Layers, sallyport.LayerReport{Layer: l, Status: sallyport.LayerStatus(rapid.SampledFrom([]string{"held", "not-held", "watched", "", "not-required"}).Draw(t, "layer")), Required: rapid.Bool().Draw(t, "required")})
 		}
+		rows := maxCheckRows
+		for range rapid.IntRange(0, 4).Draw(t, "refusals") {
+			rows = minCheckRows
+			r.Refusals = append(r.Refusals, sallyport.Refusal{Host: text.Draw(t, "host"), Asked: text.Draw(t, "asked"), Method: text.Draw(t, "method"), Line: text.Draw(t, "line"), Reason: text.Draw(t, "reason"), Count: 1})
+		}
 		width := rapid.IntRange(40, 120).Draw(t, "width")
 		out := Render(r, Options{Width: width})
 		for _, c := range out {
@@ -168,7 +173,7 @@ func TestRenderLaws(t *testing.T) {
 				t.Fatalf("%d columns: %q", Columns(l), l)
 			}
 		}
-		for i := 1; i <= min(failures, maxCheckRows-1); i++ {
+		for i := 1; i <= min(failures, rows-1); i++ {
 			if !strings.Contains(top, fmt.Sprintf("BAD%d", i)) {
 				t.Fatalf("failed check %d is not shown:\n%s", i, top)
 			}
@@ -205,6 +210,33 @@ func TestRenderFullPage(t *testing.T) {
 	lines := strings.Split(top, "\n")
 	if len(lines) != MaxLines || !strings.Contains(lines[MaxLines-1], "git merge") || !strings.Contains(top, "… and 6 passed, 1 not-run") {
 		t.Errorf("%d lines:\n%s", len(lines), top)
+	}
+}
+
+// TestRenderRefusals: the first two with the line that would allow them, and how many more; nothing else is lost.
+func TestRenderRefusals(t *testing.T) {
+	r := rejected()
+	r.State = sallyport.AttemptAccepted
+	for range 8 {
+		r.Checks = append(r.Checks, sallyport.CheckResult{Name: "more", Status: sallyport.CheckPassed})
+	}
+	for _, host := range []string{"a.example", "b.example", "c.example"} {
+		r.Refusals = append(r.Refusals, sallyport.Refusal{Host: host, Port: 443, Protocol: "https", Reason: "host-not-listed", Line: "{host: " + host + "}", Count: 3})
+	}
+	r.Refusals[1].Line = ""
+	top, _, _ := strings.Cut(Render(r, Options{}), "\n\n---")
+	lines := strings.Split(top, "\n")
+	for _, want := range []string{"refused   {host: a.example}  host-not-listed, 3 times", "https b.example:443  host-not-listed", "1 more: sallyport show", "git merge", "8 passed", "layers"} {
+		if !strings.Contains(top, want) {
+			t.Errorf("no %q in\n%s", want, top)
+		}
+	}
+	if len(lines) > MaxLines || strings.Contains(top, "c.example") {
+		t.Errorf("%d lines:\n%s", len(lines), top)
+	}
+	r.Refusals = r.Refusals[:1]
+	if out := Render(r, Options{}); !strings.Contains(out, "--egress 'LINE'") {
+		t.Errorf("how to allow it is not said:\n%s", out)
 	}
 }
 

@@ -1,0 +1,235 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/evidence"
+	"sallyport.dev/sallyport/internal/gateway"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/screen"
+)
+
+// proxyPort is where the way out listens inside a sandbox whose agent has no model endpoint of its own.
+const proxyPort = 18790
+
+// wayOut is the port inside the agent's sandbox whose listener is handed out; 0: nothing leaves it.
+func wayOut(m sallyport.Manifest) int {
+	switch {
+	case m.Agent.Endpoint != nil:
+		return m.Agent.Endpoint.Listen
+	case proxied(m):
+		return proxyPort
+	}
+	return 0
+}
+
+// opens says that something may leave the agent's sandbox.
+func opens(m sallyport.Manifest) bool { return m.Agent.Endpoint != nil || proxied(m) }
+
+// proxied says that the agent is given a proxy. One that learns is given it also where all is refused.
+func proxied(m sallyport.Manifest) bool { return len(m.Egress) > 0 || m.Learn }
+
+// proxyEnvironment tells the agent's programs of the proxy, in the spellings that are in use. HTTP CONNECT serves
+// every protocol, and unlike SOCKS every program that reads ALL_PROXY knows it.
+func proxyEnvironment(m sallyport.Manifest) map[string]string {
+	env := map[string]string{}
+	if !proxied(m) {
+		return env
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+		env[name] = fmt.Sprintf("http://127.0.0.1:%d", wayOut(m))
+		env[strings.ToLower(name)] = env[name]
+	}
+	env["NO_PROXY"], env["no_proxy"] = "127.0.0.1,localhost", "127.0.0.1,localhost"
+	return env
+}
+
+// openGateway serves the agent's model endpoint and its proxy on the listening socket that its sandbox handed out.
+func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) error {
+	if !opens(d.m) {
+		return nil
+	}
+	file, err := w.Egress(ctx)
+	if err != nil {
+		return err
+	}
+	ln, err := gateway.Listener(file, wayOut(d.m))
+	if err != nil {
+		return err
+	}
+	// Durable before anything can pass: what went through a driver that is then ended is known to be unknown.
+	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Open: true}}); err != nil {
+		return err
+	}
+	heard := hear(ctx, d)
+	c, err := gatewayConfig(d.m, f.Placeholder, heard.refused)
+	if err == nil {
+		var s *gateway.Server
+		if s, err = gateway.Serve(ctx, ln, c); err == nil {
+			d.mu.Lock()
+			d.gateway, d.refusals = s, heard
+			d.mu.Unlock()
+			return nil
+		}
+	}
+	return errors.Join(err, heard.stop(), d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
+}
+
+func gatewayConfig(m sallyport.Manifest, placeholder string, refused func(gateway.Denied)) (c gateway.Config, err error) {
+	if e := m.Agent.Endpoint; e != nil {
+		c.Endpoint, c.Placeholder, c.Credential = *e, placeholder, gateway.FromEnv(e.CredentialEnv, os.Getenv)
+	}
+	if !proxied(m) {
+		return c, nil
+	}
+	c.Proxy = &gateway.ProxyConfig{Rules: m.Egress, Resolve: map[string]netip.Addr{}, Refused: refused}
+	for name, text := range m.Resolve {
+		if c.Proxy.Resolve[name], err = netip.ParseAddr(text); err != nil {
+			return c, &sallyport.Error{Op: "read manifest", Code: sallyport.CodeCorrupt, Subject: "resolve." + name, Err: err}
+		}
+	}
+	return c, nil
+}
+
+// closeGateway ends the credentials; it comes before anything else at an agent's end.
+func (d *driver) closeGateway(ctx context.Context) error {
+	d.mu.Lock()
+	s, heard := d.gateway, d.refusals
+	d.gateway, d.refusals = nil, nil
+	d.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.Close()
+	if err := heard.stop(); err != nil {
+		return err
+	}
+	n := s.Counters()
+	records := []journal.Record{{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Requests: n.Requests, Refused: n.Refused, BytesUp: n.BytesUp, BytesDown: n.BytesDown}}}
+	if more := repeats(s.Denied()); len(more) > 0 {
+		records = append(records, journal.Record{Type: lifecycle.AttemptRefused, Data: lifecycle.Refused{Refusals: more}})
+	}
+	if n.Requests == 0 {
+		return d.record(ctx, records...)
+	}
+	return d.record(ctx, append(records, journal.Record{Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: sentOut(d.m, n)}})...)
+}
+
+// sentOut sums up for a person what went through.
+func sentOut(m sallyport.Manifest, n gateway.Counters) string {
+	what := "model API"
+	if proxied(m) {
+		what = "egress"
+	}
+	text := fmt.Sprintf("%s: %d requests, %d refused, %d bytes up, %d bytes down", what, n.Requests, n.Refused, n.BytesUp, n.BytesDown)
+	said := map[string]bool{}
+	for _, r := range n.Refusals {
+		if !said[r.Reason] {
+			said[r.Reason], text = true, text+"; refused: "+r.Reason
+		}
+	}
+	if n.Failed > 0 {
+		text += fmt.Sprintf("; %d failed: %s", n.Failed, n.Failure)
+	}
+	return screen.Line(text)
+}
+
+// refusals journals each different refusal when it is heard, so that a driver's death takes counts at most.
+type refusals struct {
+	heard chan gateway.Denied
+	ended chan struct{} // asks the writer to end
+	wrote chan error    // its end
+	once  sync.Once
+}
+
+func hear(ctx context.Context, d *driver) *refusals {
+	r := &refusals{heard: make(chan gateway.Denied, lifecycle.MaxRefusals), ended: make(chan struct{}), wrote: make(chan error, 1)}
+	go func() { r.wrote <- r.write(ctx, d) }()
+	return r
+}
+
+// refused never waits: what finds no room is still in the totals.
+func (r *refusals) refused(what gateway.Denied) {
+	select {
+	case r.heard <- what:
+	default:
+	}
+}
+
+func (r *refusals) write(ctx context.Context, d *driver) error {
+	for {
+		var batch []sallyport.Refusal
+		select {
+		case what := <-r.heard:
+			batch = append(batch, refusalOf(what, 1))
+		case <-r.ended:
+			if len(r.heard) == 0 {
+				return nil
+			}
+		case <-ctx.Done():
+			return nil // a later driver hears what is refused then
+		}
+		for len(r.heard) > 0 {
+			batch = append(batch, refusalOf(<-r.heard, 1))
+		}
+		if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptRefused, Data: lifecycle.Refused{Refusals: batch}}); err != nil {
+			return err
+		}
+	}
+}
+
+// stop returns when all that was heard is journalled.
+func (r *refusals) stop() error {
+	r.once.Do(func() { close(r.ended) })
+	return <-r.wrote
+}
+
+// repeats are how often each refusal came again after it was heard.
+func repeats(all []gateway.Denied) []sallyport.Refusal {
+	var out []sallyport.Refusal
+	for _, r := range all {
+		if r.Count > 1 {
+			out = append(out, refusalOf(r, r.Count-1))
+		}
+	}
+	return out
+}
+
+// maxAsked bounds what a sandbox can have written into the journal, in bytes.
+const maxAsked = 300
+
+func refusalOf(r gateway.Denied, count int64) sallyport.Refusal {
+	safe := func(s string) string { return screen.Fit(screen.Line(s), maxAsked) }
+	return sallyport.Refusal{Host: r.Name.String(), Asked: safe(r.Asked), Port: r.Port, Protocol: r.Protocol, Method: safe(r.Method), Path: safe(r.Path),
+		Reason: string(r.Reason), Message: r.Message, Line: r.Line, Count: count}
+}
+
+// egressOf is what went through the way out; nil where that is not known, or was not recorded by the version that
+// had it open.
+func egressOf(at journal.Attempt, m sallyport.Manifest) *evidence.Egress {
+	switch {
+	case !opens(m):
+		return &evidence.Egress{}
+	case at.Egress == nil || at.EgressOpen > 0:
+		return nil
+	}
+	return &evidence.Egress{Requests: at.Egress.Requests, Refused: at.Egress.Refused, BytesUp: at.Egress.BytesUp, BytesDown: at.Egress.BytesDown}
+}
+
+// egressUnknown says what is missing from the totals, and at least how much they are.
+func egressUnknown(at journal.Attempt) []string {
+	if at.EgressOpen == 0 {
+		return nil
+	}
+	e := at.Egress
+	return []string{fmt.Sprintf("what the agent sent out was not all counted, since a driver was ended: at least %d requests, %d refused, %d bytes up, %d bytes down", e.Requests, e.Refused, e.BytesUp, e.BytesDown)}
+}

@@ -1,0 +1,222 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"sallyport.dev/sallyport/internal/egress"
+)
+
+// way is a connection that was decided on before its first byte.
+type way struct {
+	name      egress.Name
+	port      uint16
+	protocol  egress.Protocol // TCP: passed as it is. HTTPS: a ClientHello for name must come first. HTTP: read
+	quota     *quota          // nil for HTTP: each request has its own
+	addresses []netip.Addr    // judged; nil for HTTP, which is resolved when it is dialled
+}
+
+// decide opens a way for what CONNECT or SOCKS asks. The error is a *denial, or what the resolver said.
+func (p *proxy) decide(ctx context.Context, name egress.Name, port uint16) (*way, error) {
+	if d := egress.Reach(p.Rules, name, port); !d.Allowed {
+		return nil, unreached(name, port, d)
+	}
+	w := &way{name: name, port: port}
+	for _, protocol := range []egress.Protocol{egress.TCP, egress.HTTPS} {
+		d := egress.Decide(p.Rules, wholeRequest(name, port, protocol))
+		if !d.Allowed {
+			continue
+		}
+		if why := p.enter(protocol, d.Rule); why != "" {
+			return nil, because(egress.Request{Name: name, Port: port, Protocol: protocol}, why, "")
+		}
+		var err error
+		w.protocol, w.quota = protocol, p.quotas[d.Rule]
+		w.addresses, err = p.addresses(ctx, name, port, protocol)
+		return w, err
+	}
+	w.protocol = egress.HTTP
+	return w, nil
+}
+
+// wholeRequest stands for all that could be asked on a connection that is not read: only a rule that allows every
+// method and path allows it.
+func wholeRequest(name egress.Name, port uint16, protocol egress.Protocol) egress.Request {
+	q := egress.Request{Name: name, Port: port, Protocol: protocol}
+	if protocol == egress.HTTPS {
+		q.Method, q.Path = "*", "/"
+	}
+	return q
+}
+
+// enter counts a tcp connection. An https connection is no request, and its rule limits none (unheld).
+func (p *proxy) enter(protocol egress.Protocol, rule int) egress.Reason {
+	if protocol != egress.TCP {
+		return ""
+	}
+	return p.quotas[rule].enter(time.Now())
+}
+
+// readsHTTP says that some rule allows plain HTTP there.
+func (p *proxy) readsHTTP(name egress.Name, port uint16) bool {
+	return slices.ContainsFunc(p.Rules, func(r egress.Rule) bool {
+		return r.Protocol == egress.HTTP && egress.Reach([]egress.Rule{r}, name, port).Allowed
+	})
+}
+
+// reach decides and, where the bytes are not read, dials: the client is told of success only then.
+func (s *Server) reach(ctx context.Context, name egress.Name, port uint16) (*way, net.Conn, error) {
+	if s.live.Err() != nil {
+		return nil, nil, because(egress.Request{Name: name, Port: port, Protocol: usual(port)}, ReasonEnded, "")
+	}
+	w, err := s.proxy.decide(ctx, name, port)
+	if err != nil || w.protocol != egress.TCP {
+		return w, nil, err
+	}
+	upstream, err := s.proxy.dial(ctx, w.addresses, port)
+	return w, upstream, err
+}
+
+// carry is a connection's life after the client was told of success. It owns c and upstream (nil unless TCP).
+func (s *Server) carry(c, upstream net.Conn, w *way, e *Event) {
+	_ = c.SetDeadline(time.Time{})
+	if upstream != nil {
+		s.tunnel(c, upstream, w, e)
+		return
+	}
+	stop := closeWith(s.live, c)
+	hello, err := s.readHello(c, w)
+	_ = c.SetDeadline(time.Time{})
+	switch {
+	case errors.Is(err, errPlain):
+		stop()
+		// Each request is judged and counted on its own; this connection was only the way to it.
+		e.Kind, e.Status = Local, http.StatusOK
+		s.front.hand(&bound{Conn: &begun{Conn: c, first: hello}, name: w.name, port: w.port})
+	case err != nil:
+		s.broke(e, err)
+		s.alert(c, hello, err)
+		stop()
+	default:
+		s.dialTLS(c, hello, w, e)
+		stop()
+	}
+}
+
+func closeWith(ctx context.Context, c net.Conn) func() bool {
+	return context.AfterFunc(ctx, func() { _ = c.Close() })
+}
+
+func (s *Server) dialTLS(c net.Conn, hello []byte, w *way, e *Event) {
+	upstream, err := s.proxy.dial(s.live, w.addresses, w.port)
+	if err != nil {
+		s.broke(e, err)
+		s.alert(c, hello, err)
+		return
+	}
+	s.tunnel(&begun{Conn: c, first: hello}, upstream, w, e)
+}
+
+func (s *Server) tunnel(c, upstream net.Conn, w *way, e *Event) {
+	t := &tunnel{client: c, upstream: upstream, quota: w.quota, pace: s.proxy.pace}
+	e.Kind, e.Status = Forwarded, http.StatusOK
+	why := t.run(s.live)
+	e.Up, e.Down = t.up.Load(), t.down.Load()
+	if why != "" {
+		s.denied(e, because(egress.Request{Name: w.name, Port: w.port, Protocol: w.protocol}, why, ""))
+		e.Status = 0
+	}
+}
+
+// errPlain: the first byte is not one of TLS, and a rule allows plain HTTP.
+var errPlain = errors.New("plain HTTP")
+
+// readHello reads the ClientHello, or with errPlain whatever came first; the sandbox has one deadline for all of it. The
+// bytes are what was read, also beside an error.
+func (s *Server) readHello(c net.Conn, w *way) ([]byte, error) {
+	_ = c.SetReadDeadline(time.Now().Add(s.proxy.pace.header))
+	var hello []byte
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := c.Read(buf)
+		hello = append(hello, buf[:n]...)
+		if len(hello) > 0 {
+			if why := s.judgeHello(hello, w); !errors.Is(why, egress.ErrMore) {
+				return hello, why
+			}
+		}
+		if err != nil {
+			return hello, err
+		}
+	}
+}
+
+// judgeHello holds a connection's first bytes to the name that was decided on. nil: pass them. egress.ErrMore: read on.
+func (s *Server) judgeHello(hello []byte, w *way) error {
+	plain := hello[0] != tlsHandshake
+	switch {
+	case plain && s.proxy.readsHTTP(w.name, w.port):
+		return errPlain
+	case !plain && w.protocol != egress.HTTPS:
+		return unreached(w.name, w.port, egress.Decision{Reason: egress.ReasonProtocol}).as(egress.HTTPS)
+	}
+	q := egress.Request{Name: w.name, Port: w.port, Protocol: egress.HTTPS}
+	sni, _, err := egress.ClientHello(hello)
+	switch {
+	case errors.Is(err, egress.ErrMore):
+		return err
+	case err != nil:
+		return because(q, egress.ReasonMalformedTLS, printable(err.Error(), 200))
+	case sni != w.name && !(sni.IsZero() && w.name.IsAddr()):
+		return because(q, egress.ReasonNameMismatch, fmt.Sprintf("TLS asks for %q on a connection to %q", sni, w.name))
+	}
+	return nil
+}
+
+const (
+	tlsHandshake = 22
+
+	alertAccessDenied     = 49
+	alertInternalError    = 80
+	alertUnrecognizedName = 112
+)
+
+// alert ends c, in a TLS client's own words if it is one.
+func (s *Server) alert(c net.Conn, hello []byte, err error) {
+	if len(hello) == 0 || hello[0] != tlsHandshake {
+		leave(c)
+		return
+	}
+	code := byte(alertInternalError)
+	if no := new(denial); errors.As(err, &no) {
+		code = alertAccessDenied
+		if no.Reason == egress.ReasonNameMismatch {
+			code = alertUnrecognizedName
+		}
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, code})
+	leave(c)
+}
+
+// broke notes why a connection or request came to nothing.
+func (s *Server) broke(e *Event, err error) {
+	var no *denial
+	if errors.As(err, &no) {
+		s.denied(e, no)
+		return
+	}
+	e.Kind, e.Reason, e.Message = Failed, "upstream", printable(err.Error(), 300)
+}
+
+// denied notes a refusal in the event and in the record.
+func (s *Server) denied(e *Event, no *denial) {
+	e.Kind, e.Status, e.Reason, e.Message = Refused, no.status(), string(no.Reason), no.text()
+	s.proxy.deny(no)
+}
