@@ -80,7 +80,7 @@ func (a *app) learned(at journal.Attempt) error {
 	return nil
 }
 
-// proposal is the smallest list of rules that allows what was refused, as far as this version holds rules.
+// proposal is the smallest list of rules that allows what was refused.
 func proposal(refused []sallyport.Refusal) []egress.Rule {
 	var asked []egress.Refusal
 	for _, f := range refused {
@@ -89,13 +89,7 @@ func proposal(refused []sallyport.Refusal) []egress.Rule {
 				Request: egress.Request{Name: name, Port: f.Port, Protocol: f.Protocol, Method: f.Method, Path: f.Path}})
 		}
 	}
-	var out []egress.Rule
-	for _, r := range egress.Learn(asked) {
-		if r = egress.Whole(r); !egress.CoveredBy(out, r) {
-			out = append(out, r)
-		}
-	}
-	return out
+	return egress.Learn(asked)
 }
 
 func (a *app) egressVerb() *cobra.Command {
@@ -103,8 +97,7 @@ func (a *app) egressVerb() *cobra.Command {
 	presets := &cobra.Command{
 		Use:   "presets",
 		Short: "List the presets of egress: and what each allows",
-		Long: `List the words that egress: knows, with the rules that each stands for. A rule that needs a look into TLS (it
-lists methods or paths of https, or git) cannot be used in this version; the line below says what can.`,
+		Long:    "List the words that egress: knows, with the rules that each stands for.",
 		Example: "  sallyport egress presets\n  sallyport egress presets --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -133,20 +126,7 @@ lists methods or paths of https, or git) cannot be used in this version; the lin
 
 func (a *app) showPreset(p egress.PresetList) {
 	a.say("%-12s %s", p.Name, p.About)
-	usable := true
 	for _, r := range p.Rules {
 		a.say("  - %s", egress.Line(r))
-		usable = usable && egress.Unheld(r) == ""
-	}
-	if usable {
-		return
-	}
-	a.say("    a later version: these need a look into TLS. Whole hosts, whatever is sent there:")
-	var said []egress.Rule
-	for _, r := range p.Rules {
-		if r = egress.Whole(r); !egress.CoveredBy(said, r) {
-			said = append(said, r)
-			a.say("    - %s", egress.Line(r))
-		}
 	}
 }

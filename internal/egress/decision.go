@@ -43,11 +43,11 @@ func Reach(rules []Rule, n Name, port uint16) Decision {
 			return Decision{Allowed: true, Rule: i}
 		}
 	}
-	return refuse(Request{Name: n, Port: port, Protocol: guess(port)}, far)
+	return refuse(Request{Name: n, Port: port, Protocol: Usual(port)}, far)
 }
 
-// guess is the protocol that a refused connection most likely would have spoken; only a proposal depends on it.
-func guess(port uint16) Protocol {
+// Usual is the protocol that a connection to port most likely speaks; only proposals depend on it.
+func Usual(port uint16) Protocol {
 	switch port {
 	case 443:
 		return HTTPS
@@ -142,5 +142,5 @@ func isAddr(r Rule, a netip.Addr) bool {
 }
 
 func refuse(q Request, why Reason) Decision {
-	return Decision{Rule: -1, Reason: why, Line: lineFor(Refusal{q, why})}
+	return Decision{Rule: -1, Reason: why, Line: LineFor(Refusal{q, why})}
 }

@@ -111,7 +111,7 @@ func TestLearnLaws(t *testing.T) {
 // unallowed is the first refusal with a line that list does not allow, "" if there is none.
 func unallowed(list []Rule, refused []Refusal) string {
 	for _, f := range refused {
-		if d := Decide(list, f.Request); !d.Allowed && lineFor(f) != "" {
+		if d := Decide(list, f.Request); !d.Allowed && LineFor(f) != "" {
 			return fmt.Sprintf("%+v", f)
 		}
 	}

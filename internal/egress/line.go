@@ -109,8 +109,8 @@ func isPlain(s, others string) bool {
 	return true
 }
 
-// lineFor is the entry that would allow exactly what was refused, "" if none can.
-func lineFor(f Refusal) string {
+// LineFor is the entry that would allow exactly what was refused, "" if none can.
+func LineFor(f Refusal) string {
 	r, ok := ruleFor(f)
 	if !ok {
 		return ""

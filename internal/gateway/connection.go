@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,62 +19,65 @@ type way struct {
 	name      egress.Name
 	port      uint16
 	protocol  egress.Protocol // TCP: passed as it is. HTTPS: a ClientHello for name must come first. HTTP: read
-	quota     *quota          // nil for HTTP: each request has its own
-	addresses []netip.Addr    // judged; nil for HTTP, which is resolved when it is dialled
+	opened    bool            // HTTPS: TLS ends here and each request is judged; else it passes unread
+	quota     *quota          // nil where requests are judged: each has its own rule's
+	addresses []netip.Addr    // judged; nil where requests are judged: resolved when one is forwarded
 }
 
 // decide opens a way for what CONNECT or SOCKS asks. The error is a *denial, or what the resolver said.
 func (p *proxy) decide(ctx context.Context, name egress.Name, port uint16) (*way, error) {
-	if d := egress.Reach(p.Rules, name, port); !d.Allowed {
-		return nil, unreached(name, port, d)
-	}
 	w := &way{name: name, port: port}
-	for _, protocol := range []egress.Protocol{egress.TCP, egress.HTTPS} {
-		d := egress.Decide(p.Rules, wholeRequest(name, port, protocol))
-		if !d.Allowed {
-			continue
+	if d := egress.Reach(p.Rules, name, port); !d.Allowed {
+		if p.Learn && egress.Usual(port) != egress.TCP {
+			w.protocol, w.opened = egress.HTTPS, true
+			return w, nil
 		}
-		if why := p.enter(protocol, d.Rule); why != "" {
-			return nil, because(egress.Request{Name: name, Port: port, Protocol: protocol}, why, "")
-		}
-		var err error
-		w.protocol, w.quota = protocol, p.quotas[d.Rule]
-		w.addresses, err = p.addresses(ctx, name, port, protocol)
-		return w, err
+		return nil, decided(egress.Request{Name: name, Port: port, Protocol: egress.Usual(port)}, d)
+	}
+	if i := p.unread(name, port); i >= 0 {
+		return p.pass(ctx, w, i)
 	}
 	w.protocol = egress.HTTP
+	if w.opened = p.reads(name, port, egress.HTTPS, egress.Git); w.opened {
+		w.protocol = egress.HTTPS
+	}
 	return w, nil
 }
 
-// wholeRequest stands for all that could be asked on a connection that is not read: only a rule that allows every
-// method and path allows it.
-func wholeRequest(name egress.Name, port uint16, protocol egress.Protocol) egress.Request {
-	q := egress.Request{Name: name, Port: port, Protocol: protocol}
-	if protocol == egress.HTTPS {
-		q.Method, q.Path = "*", "/"
+// unread is the first rule under which the bytes pass as they are; -1: none. Where a credential is put in or only
+// reading is allowed, everything is read.
+func (p *proxy) unread(name egress.Name, port uint16) int {
+	if p.forge(name) || len(p.credentials(name)) > 0 {
+		return -1
 	}
-	return q
+	return slices.IndexFunc(p.Rules, func(r egress.Rule) bool {
+		return egress.Unread(r) && egress.Reach([]egress.Rule{r}, name, port).Allowed
+	})
 }
 
-// enter counts a tcp connection. An https connection is no request, and its rule limits none (unheld).
-func (p *proxy) enter(protocol egress.Protocol, rule int) egress.Reason {
-	if protocol != egress.TCP {
-		return ""
+func (p *proxy) pass(ctx context.Context, w *way, rule int) (_ *way, err error) {
+	w.protocol, w.quota = p.Rules[rule].Protocol, p.quotas[rule]
+	// An https connection is no request, and its rule limits none.
+	if w.protocol == egress.TCP {
+		if why := w.quota.enter(time.Now()); why != "" {
+			return nil, because(egress.Request{Name: w.name, Port: w.port, Protocol: egress.TCP}, why, "")
+		}
 	}
-	return p.quotas[rule].enter(time.Now())
+	w.addresses, err = p.addresses(ctx, w.name, w.port, w.protocol)
+	return w, err
 }
 
-// readsHTTP says that some rule allows plain HTTP there.
-func (p *proxy) readsHTTP(name egress.Name, port uint16) bool {
+// reads says that some rule allows one of the protocols there.
+func (p *proxy) reads(name egress.Name, port uint16, protocols ...egress.Protocol) bool {
 	return slices.ContainsFunc(p.Rules, func(r egress.Rule) bool {
-		return r.Protocol == egress.HTTP && egress.Reach([]egress.Rule{r}, name, port).Allowed
+		return slices.Contains(protocols, r.Protocol) && egress.Reach([]egress.Rule{r}, name, port).Allowed
 	})
 }
 
 // reach decides and, where the bytes are not read, dials: the client is told of success only then.
 func (s *Server) reach(ctx context.Context, name egress.Name, port uint16) (*way, net.Conn, error) {
 	if s.live.Err() != nil {
-		return nil, nil, because(egress.Request{Name: name, Port: port, Protocol: usual(port)}, ReasonEnded, "")
+		return nil, nil, because(egress.Request{Name: name, Port: port, Protocol: egress.Usual(port)}, ReasonEnded, "")
 	}
 	w, err := s.proxy.decide(ctx, name, port)
 	if err != nil || w.protocol != egress.TCP {
@@ -103,10 +107,35 @@ func (s *Server) carry(c, upstream net.Conn, w *way, e *Event) {
 		s.broke(e, err)
 		s.alert(c, hello, err)
 		stop()
+	case w.opened:
+		s.openTLS(&begun{Conn: c, first: hello}, w, e)
+		stop()
 	default:
 		s.dialTLS(c, hello, w, e)
 		stop()
 	}
+}
+
+// openTLS ends the client's TLS here and hands the connection on to be read.
+func (s *Server) openTLS(c net.Conn, w *way, e *Event) {
+	config, err := s.proxy.Authority.config(w.name)
+	if err != nil {
+		s.broke(e, err)
+		_ = c.Close()
+		return
+	}
+	opened := tls.Server(&bound{Conn: c, name: w.name, port: w.port, tls: true}, config)
+	ctx, cancel := context.WithTimeout(s.live, s.proxy.pace.header)
+	defer cancel()
+	if err := opened.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		q := egress.Request{Name: w.name, Port: w.port, Protocol: egress.HTTPS}
+		s.denied(e, because(q, ReasonHandshake, printable(err.Error(), 200)))
+		return
+	}
+	// Each request is judged and counted on its own; this connection was only the way to it.
+	e.Kind, e.Status = Local, http.StatusOK
+	s.front.hand(opened)
 }
 
 func closeWith(ctx context.Context, c net.Conn) func() bool {
@@ -161,10 +190,10 @@ func (s *Server) readHello(c net.Conn, w *way) ([]byte, error) {
 func (s *Server) judgeHello(hello []byte, w *way) error {
 	plain := hello[0] != tlsHandshake
 	switch {
-	case plain && s.proxy.readsHTTP(w.name, w.port):
+	case plain && (s.proxy.reads(w.name, w.port, egress.HTTP) || s.proxy.Learn):
 		return errPlain
 	case !plain && w.protocol != egress.HTTPS:
-		return unreached(w.name, w.port, egress.Decision{Reason: egress.ReasonProtocol}).as(egress.HTTPS)
+		return because(egress.Request{Name: w.name, Port: w.port}, egress.ReasonProtocol, "").as(egress.HTTPS)
 	}
 	q := egress.Request{Name: w.name, Port: w.port, Protocol: egress.HTTPS}
 	sni, _, err := egress.ClientHello(hello)

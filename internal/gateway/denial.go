@@ -40,26 +40,6 @@ func decided(q egress.Request, d egress.Decision) *denial {
 	return &denial{Refusal: egress.Refusal{Request: q, Reason: d.Reason}, message: d.Reason.Sentence(), line: d.Line}
 }
 
-// unreached is the denial of a connection before its first byte. The line for https is one that this gateway can hold.
-func unreached(name egress.Name, port uint16, d egress.Decision) *denial {
-	no := decided(egress.Request{Name: name, Port: port, Protocol: usual(port)}, d)
-	if no.Protocol == egress.HTTPS {
-		no.line = egress.Line(whole(egress.Rule{Host: name.String(), Port: port}))
-	}
-	return no
-}
-
-// usual is what a connection to port would most likely have spoken; only a proposal depends on it.
-func usual(port uint16) egress.Protocol {
-	switch port {
-	case 443:
-		return egress.HTTPS
-	case 80:
-		return egress.HTTP
-	}
-	return egress.TCP
-}
-
 // because is the denial for a reason that no rule lifts; detail may be "".
 func because(q egress.Request, why egress.Reason, detail string) *denial {
 	message := why.Sentence()
@@ -88,11 +68,18 @@ var sentences = map[egress.Reason]string{
 	ReasonUp:             "the rule's bytes out of the sandbox are used up",
 	ReasonDown:           "the rule's bytes into the sandbox are used up",
 	ReasonEnded:          "the Attempt's way out has ended",
+	ReasonHandshake:      "the rule is held by reading the requests, and this program did not accept the Attempt's certificate authority",
+	ReasonPlaceholder:    "the request must carry exactly the placeholder that the Attempt was given for this host",
+	ReasonElsewhere:      "a placeholder belongs to one host and one place in a request, and this is another",
+	ReasonOther:          "only the Attempt's placeholder is accepted on this host; this could authenticate as somebody else",
+	ReasonForge:          "nothing is written to a forge from a sandbox: commit, and Sallyport publishes the branch after its checks",
+	ReasonScope:          "this credential can write to the forge; expected one that can only read",
+	ReasonInAnswer:       "the answer held the credential",
 }
 
 // as is d about another protocol.
 func (d *denial) as(protocol egress.Protocol) *denial {
 	d.Protocol = protocol
-	d.line = egress.Line(Widen(egress.Rule{Host: d.Name.String(), Port: d.Port, Protocol: protocol}))
+	d.line = egress.LineFor(d.Refusal)
 	return d
 }

@@ -29,6 +29,13 @@ const (
 	ReasonUp             egress.Reason = "limit-up"
 	ReasonDown           egress.Reason = "limit-down"
 	ReasonEnded          egress.Reason = "attempt-ended"
+	ReasonHandshake      egress.Reason = "tls-handshake"
+	ReasonPlaceholder    egress.Reason = "placeholder"
+	ReasonElsewhere      egress.Reason = "placeholder-elsewhere"
+	ReasonOther          egress.Reason = "other-authentication"
+	ReasonForge          egress.Reason = "forge-write"
+	ReasonScope          egress.Reason = "credential-scope"
+	ReasonInAnswer       egress.Reason = "credential-in-answer"
 )
 
 // maxDenied bounds what a hostile agent can make the trusted side remember; a real one is refused a handful of things.

@@ -57,7 +57,8 @@ func (p *proxy) mayDial(a netip.Addr, name egress.Name, port uint16, protocol eg
 	return slices.ContainsFunc(p.Rules, func(r egress.Rule) bool {
 		one := []egress.Rule{r}
 		named := egress.Reach(one, name, port).Allowed || egress.Reach(one, nameOf(a), port).Allowed
-		return named && r.Protocol == protocol && egress.Address(a, r) == nil
+		speaks := r.Protocol == protocol || r.Protocol == egress.Git && protocol == egress.HTTPS
+		return named && speaks && egress.Address(a, r) == nil
 	})
 }
 
@@ -70,7 +71,7 @@ func nameOf(a netip.Addr) egress.Name {
 // privateAddress proposes the rule that names the first address; which one it is is not the sandbox's business.
 func privateAddress(q egress.Request, a netip.Addr) *denial {
 	no := because(q, egress.ReasonAddress, "")
-	r := Widen(egress.Rule{Host: nameOf(a).String(), Port: q.Port, Protocol: q.Protocol, Methods: []string{"GET", "HEAD"}, Paths: []string{"/**"}})
+	r := egress.Rule{Host: nameOf(a).String(), Port: q.Port, Protocol: q.Protocol, Methods: []string{"GET", "HEAD"}, Paths: []string{"/**"}}
 	if q.Protocol == egress.TCP {
 		r.Methods, r.Paths = nil, nil
 	}
@@ -94,13 +95,13 @@ func (p *proxy) dial(ctx context.Context, addresses []netip.Addr, port uint16) (
 	return nil, err
 }
 
-// dialHTTP dials for the transport, which knows a request by its own URL: addr is the name that was decided on.
-func (p *proxy) dialHTTP(ctx context.Context, _, addr string) (net.Conn, error) {
+// dialName dials for a transport, which knows a request by its own URL: addr is the name that was decided on.
+func (p *proxy) dialName(ctx context.Context, addr string, protocol egress.Protocol) (net.Conn, error) {
 	name, port, err := egress.Target(addr)
 	if err != nil {
 		return nil, err
 	}
-	may, err := p.addresses(ctx, name, port, egress.HTTP)
+	may, err := p.addresses(ctx, name, port, protocol)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"time"
 
@@ -97,6 +98,15 @@ type bound struct {
 	net.Conn
 	name egress.Name
 	port uint16
+	tls  bool // what is read came out of TLS
+}
+
+// protocol is what requests on it are.
+func (c *bound) protocol() egress.Protocol {
+	if c.tls {
+		return egress.HTTPS
+	}
+	return egress.HTTP
 }
 
 func (c *bound) inner() net.Conn { return c.Conn }
@@ -107,11 +117,14 @@ func can[T any](c any) (T, bool) {
 		if t, ok := c.(T); ok {
 			return t, true
 		}
-		w, ok := c.(interface{ inner() net.Conn })
-		if !ok {
+		switch w := c.(type) {
+		case interface{ inner() net.Conn }:
+			c = w.inner()
+		case *tls.Conn:
+			c = w.NetConn()
+		default:
 			var none T
 			return none, false
 		}
-		c = w.inner()
 	}
 }

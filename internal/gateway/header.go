@@ -95,6 +95,13 @@ func connectionNamed(h http.Header) map[string]bool {
 	return named
 }
 
+// overrides could make of a request at the upstream another one than was decided on. They never leave.
+var overrides = map[string]bool{
+	"x-original-url": true, "x-rewrite-url": true, "x-original-uri": true, "x-http-method-override": true, "x-http-method": true,
+	"x-method-override": true, "x-forwarded-host": true, "x-forwarded-server": true, "x-forwarded-port": true, "x-forwarded-proto": true,
+	"x-forwarded-for": true, "x-forwarded-prefix": true, "x-host": true, "forwarded": true, "x-real-ip": true,
+}
+
 // endToEnd copies what is not for one connection only. A length is copied: where the body's framing says another, net/http
 // goes by the framing.
 func endToEnd(dst, in http.Header) {

@@ -70,3 +70,34 @@ func headersHold(h http.Header, secret string) bool {
 	}
 	return false
 }
+
+// watches look for several secrets at once.
+type watches []*watch
+
+func newWatches(secrets []string) (all watches) {
+	for _, s := range secrets {
+		all = append(all, newWatch(s))
+	}
+	return all
+}
+
+// pass is watch.pass for all of them.
+func (all watches) pass(p []byte) (out []byte, met bool) {
+	for _, w := range all {
+		if p, met = w.pass(p); met {
+			return nil, true
+		}
+	}
+	return p, false
+}
+
+// rest is what was held back, at the end of the stream.
+func (all watches) rest() (out []byte, met bool) {
+	for _, w := range all {
+		if out, met = w.pass(out); met {
+			return nil, true
+		}
+		out = append(out, w.rest()...)
+	}
+	return out, false
+}

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"net"
@@ -16,12 +18,22 @@ import (
 
 // ProxyConfig says what may be reached beside the model endpoint. The zero value refuses everything.
 //
-// What an https rule says about requests cannot be held without reading them, which this gateway does not do: TLS
-// passes it whole. So Serve takes an https rule only if it allows every method and path, own authentication, and
-// limits bytes alone (CodeUnsupported otherwise, with the wider line as the hint; git rules likewise). tcp and http
-// rules are taken as they are.
+// What a rule says about requests is held by reading them: TLS is opened with a certificate of the Authority. Only
+// where nothing of it has to be read (egress.Unread) do bytes pass as they are, and then TLS stays end to end.
 type ProxyConfig struct {
 	Rules []egress.Rule // nil: nothing
+	// Authority signs what the sandbox sees where TLS is opened. Required where a rule has to be read, for Credentials
+	// and for Learn.
+	Authority *Authority
+	// Credentials are put into requests to their hosts; the sandbox holds placeholders. See Credential.
+	Credentials []Credential
+	// Forges are hosts of which the sandbox may only read, whatever the Rules say: canonical names.
+	Forges []string
+	// Learn hears out also what is refused: TLS to hosts that are not listed is opened as well, so that a refusal says
+	// what exactly was asked for. Nothing more is dialled.
+	Learn bool
+	// Roots verify upstreams. nil: the system's.
+	Roots *x509.CertPool
 	// Resolve is the operator's own: names whose address is not looked up. Keys are canonical names. An address here
 	// may be one that is not public, since a person named it.
 	Resolve map[string]netip.Addr
@@ -55,10 +67,20 @@ func (c ProxyConfig) Check() error {
 		if err := egress.Check(r); err != nil {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: at, Message: "this is no egress rule", Hint: sallyport.HintOf(err), Err: err}
 		}
-		if why := unheld(r); why != "" {
+		if !egress.Unread(r) && r.Protocol != egress.HTTP && c.Authority == nil {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeUnsupported, Subject: at,
-				Message: fmt.Sprintf("%s: %s can only be held by reading the requests inside TLS, which is not built yet", egress.Line(r), why),
-				Hint:    "if all of the host is meant, write " + egress.Line(whole(r)) + "; it is allowed everything there, checked by name only"}
+				Message: egress.Line(r) + " is held by reading the requests inside TLS, for which there is no authority"}
+		}
+	}
+	if c.Learn && c.Authority == nil {
+		return &sallyport.Error{Op: opProxy, Code: sallyport.CodeUnsupported, Subject: "learn", Message: "learning reads the requests inside TLS, for which there is no authority"}
+	}
+	if err := c.checkCredentials(); err != nil {
+		return err
+	}
+	for _, f := range c.Forges {
+		if n, err := egress.Host(f); err != nil || n.String() != f {
+			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: "forges", Message: fmt.Sprintf("%.80q: expected a host name in its canonical form", f), Err: err}
 		}
 	}
 	for name, a := range c.Resolve {
@@ -75,46 +97,12 @@ func (c ProxyConfig) Check() error {
 
 const opProxy = "open the way out"
 
-// unheld is what of r cannot be held on a connection that is passed through unread, "" if nothing.
-func unheld(r egress.Rule) string {
-	switch {
-	case r.Protocol == egress.Git:
-		return "reads of a repository"
-	case r.Protocol != egress.HTTPS:
-		return ""
-	case !slices.Contains(r.Methods, "*"):
-		return "a choice of methods"
-	case !slices.Contains(r.Paths, "/**"):
-		return "a choice of paths"
-	case r.Limits.Requests != 0 || r.Limits.Rate != 0:
-		return "a number of requests"
-	case !r.OwnAuth:
-		return "the refusal of the sandbox's own authentication"
-	}
-	return ""
-}
-
-// whole is r without what is unheld: the next rule that this gateway can hold.
-func whole(r egress.Rule) egress.Rule {
-	r.Protocol, r.Methods, r.Paths, r.OwnAuth = egress.HTTPS, []string{"*"}, []string{"/**"}, true
-	r.Limits.Requests, r.Limits.Rate = 0, 0
-	return r
-}
-
-// Widen is r if this gateway can hold it, else the next wider rule that it can: what to propose to a person.
-func Widen(r egress.Rule) egress.Rule {
-	if unheld(r) == "" {
-		return r
-	}
-	return whole(r)
-}
-
 // proxy is a ProxyConfig at work for one Server.
 type proxy struct {
 	ProxyConfig
-	quotas    []*quota // by rule
-	transport *http.Transport
-	denials   denials
+	quotas     []*quota // by rule
+	transports map[egress.Protocol]*http.Transport
+	denials    denials
 }
 
 func newProxy(c ProxyConfig, connections int) (*proxy, error) {
@@ -136,8 +124,19 @@ func newProxy(c ProxyConfig, connections int) (*proxy, error) {
 	for _, r := range c.Rules {
 		p.quotas = append(p.quotas, &quota{limits: r.Limits})
 	}
-	p.transport = &http.Transport{
-		DialContext:            p.dialHTTP,
+	p.transports = map[egress.Protocol]*http.Transport{egress.HTTP: p.newTransport(egress.HTTP, connections), egress.HTTPS: p.newTransport(egress.HTTPS, connections)}
+	return p, nil
+}
+
+// newTransport never follows a redirect, keeps no cookie, and dials what was decided on.
+func (p *proxy) newTransport(protocol egress.Protocol, connections int) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return p.dialName(ctx, addr, protocol)
+		},
+		TLSClientConfig:        &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		ForceAttemptHTTP2:      protocol == egress.HTTPS,
 		DisableCompression:     true,
 		MaxConnsPerHost:        connections,
 		MaxIdleConns:           connections,
@@ -146,7 +145,6 @@ func newProxy(c ProxyConfig, connections int) (*proxy, error) {
 		MaxResponseHeaderBytes: maxHeader,
 		ResponseHeaderTimeout:  answerTimeout,
 	}
-	return p, nil
 }
 
 // deny remembers and tells d.

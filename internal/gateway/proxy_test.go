@@ -231,8 +231,8 @@ func TestProxyWithoutEndpoint(t *testing.T) {
 	}
 }
 
-// A rule that promises more than a tunnel keeps must stop the run, and its hint must be a rule that does not.
-func TestUnheldRulesAreRefusedAtStart(t *testing.T) {
+// A rule that has to be read stops the run where nothing can be read.
+func TestRulesThatAreReadNeedAnAuthority(t *testing.T) {
 	wide := whole(egress.Rule{Host: "example.com", Port: 443})
 	for name, change := range map[string]func(*egress.Rule){
 		"methods":  func(r *egress.Rule) { r.Methods = []string{"GET"} },
@@ -252,28 +252,30 @@ func TestUnheldRulesAreRefusedAtStart(t *testing.T) {
 		if sallyport.CodeOf(err) != sallyport.CodeUnsupported || !strings.Contains(err.Error(), "egress[1]") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := (ProxyConfig{Rules: []egress.Rule{Widen(r)}}).Check(); err != nil {
-			t.Errorf("%s: the wider rule: %v", name, err)
-		}
 		ln, _ := net.Listen("tcp4", "127.0.0.1:0")
 		if _, err := Serve(t.Context(), ln, Config{Proxy: &ProxyConfig{Rules: []egress.Rule{r}}}); err == nil {
 			t.Errorf("%s: served", name)
 		}
-		_ = ln.Close()
-	}
-	for _, bad := range []ProxyConfig{
-		{Rules: []egress.Rule{{}}},
-		{Rules: []egress.Rule{{Host: "EXAMPLE.com", Port: 1, Protocol: egress.TCP}}},
-		{Resolve: map[string]netip.Addr{"Example.com": loopback}},
-		{Resolve: map[string]netip.Addr{"10.0.0.1": loopback}},
-		{Resolve: map[string]netip.Addr{"example.com": {}}},
-		{Resolve: map[string]netip.Addr{"example.com": netip.MustParseAddr("224.0.0.1")}},
-		{Resolve: map[string]netip.Addr{"example.com": netip.MustParseAddr("fe80::1%lo")}},
-	} {
-		if err := bad.Check(); sallyport.CodeOf(err) != sallyport.CodeInvalid {
-			t.Errorf("%+v: %v", bad, err)
+		ln.Close()
+		if err := (ProxyConfig{Rules: []egress.Rule{wide, r}, Authority: authority(t)}).Check(); err != nil {
+			t.Errorf("%s: with an authority: %v", name, err)
 		}
 	}
+}
+
+func authority(t *testing.T) *Authority {
+	t.Helper()
+	a, err := NewAuthority([]byte("a seed of one Attempt"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// whole is r so that nothing of it has to be read.
+func whole(r egress.Rule) egress.Rule {
+	r.Protocol, r.Methods, r.Paths, r.OwnAuth = egress.HTTPS, []string{"*"}, []string{"/**"}, true
+	return r
 }
 
 func TestConnectRefusals(t *testing.T) {
@@ -343,7 +345,8 @@ func TestProposedLineAllows(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		// The same upstream, so that the port is the same.
-		some := newProxyRig(t, hello, func(r *proxyRig) []egress.Rule { r.plain.Close(); r.plain = none.plain; return more })
+		some := newProxyRig(t, hello, func(r *proxyRig) []egress.Rule { r.plain.Close(); r.plain = none.plain; return more },
+			func(c *Config) { c.Proxy.Authority = authority(t) })
 		if ask(some, t) {
 			t.Errorf("%s does not allow it: %+v", line, some.server.Denied())
 		}
@@ -442,7 +445,7 @@ func TestRebinding(t *testing.T) {
 	}
 	for _, a := range []string{"127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "224.0.0.1", "0.0.0.0", "fe80::1%eth0", "64:ff9b::7f00:1"} {
 		answer(netip.MustParseAddr(a))
-		r.server.proxy.transport.CloseIdleConnections()
+		r.server.proxy.transports[egress.HTTP].CloseIdleConnections()
 		for _, request := range []string{
 			"GET http://" + r.plainHost() + "/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 			"CONNECT " + r.tlsHost() + " HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -723,12 +726,12 @@ func TestDenialsAreBounded(t *testing.T) {
 	p := &proxy{ProxyConfig: ProxyConfig{Refused: func(Denied) { told++ }}}
 	for i := range 10 * maxDenied {
 		n, _ := egress.Host(fmt.Sprintf("h%d.example.com", i))
-		p.deny(unreached(n, 443, egress.Decision{Reason: egress.ReasonHost}))
+		p.deny(decided(egress.Request{Name: n, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost}))
 	}
 	first, _ := egress.Host("h0.example.com")
-	no := unreached(first, 443, egress.Decision{Reason: egress.ReasonHost})
+	no := decided(egress.Request{Name: first, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost})
 	no.Path = strings.Repeat("\x1b", 1<<20)
-	p.deny(unreached(first, 443, egress.Decision{Reason: egress.ReasonHost}))
+	p.deny(decided(egress.Request{Name: first, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost}))
 	p.deny(no)
 	all := p.denials.snapshot()
 	if told != maxDenied || len(all) != maxDenied || all[0].Count != 2 {

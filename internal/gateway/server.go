@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -121,6 +122,9 @@ func (s *Server) openFront() {
 	s.listener = s.front
 	s.http.ReadHeaderTimeout = s.proxy.pace.header
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if t, ok := c.(*tls.Conn); ok {
+			c = t.NetConn()
+		}
 		if b, ok := c.(*bound); ok {
 			return context.WithValue(ctx, boundKey{}, b)
 		}
@@ -229,7 +233,7 @@ func (s *Server) transports() (all []*http.Transport) {
 		all = append(all, s.transport)
 	}
 	if s.proxy != nil {
-		all = append(all, s.proxy.transport)
+		all = slices.AppendSeq(all, maps.Values(s.proxy.transports))
 	}
 	return all
 }
@@ -275,7 +279,7 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request, e *Event) {
 		s.connect(w, r, e)
 		return
 	}
-	s.plain(w, r, e)
+	s.exchange(w, r, e)
 }
 
 func (s *Server) refuse(w http.ResponseWriter, e *Event, no *refusal) {

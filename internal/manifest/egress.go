@@ -58,23 +58,7 @@ func (r *reader) egressEntry(n ast.Node) ([]sallyport.EgressRule, error) {
 	if errors.As(err, &e) {
 		return nil, invalid(r.where(partOf(n, e.Subject)), strings.TrimPrefix(e.Subject+": "+e.Message, ": "), e.Hint)
 	}
-	for _, rule := range rules {
-		if err := inThisVersion(r.where(n), rule); err != nil {
-			return nil, err
-		}
-	}
 	return rules, err
-}
-
-// inThisVersion refuses what cannot be held yet: TLS is passed as it is.
-func inThisVersion(where string, rule sallyport.EgressRule) error {
-	what := egress.Unheld(rule)
-	if what == "" {
-		return nil
-	}
-	return &sallyport.Error{Op: "parse", Code: sallyport.CodeUnsupported, Subject: where,
-		Message: fmt.Sprintf("%s: %s needs a look into TLS, which arrives with a later version", egress.Line(rule), what),
-		Hint:    "if all of that host is meant, whatever is sent there, write " + egress.Line(egress.Whole(rule))}
 }
 
 // plainValue is a node as a decoder gives it: text, number, boolean, list or mapping.
@@ -219,10 +203,7 @@ func (c *compiler) narrows(order, policy []sallyport.EgressRule) error {
 
 // mayReach takes the user's own word where nobody forbids it. The subject is the flag.
 func (c *compiler) mayReach(r sallyport.EgressRule, policy []sallyport.EgressRule) error {
-	if err := egress.Check(r); err != nil {
-		return err
-	}
-	if err := inThisVersion(c.in.Places.at("reach"), r); err != nil || egress.CoveredBy(policy, r) {
+	if err := egress.Check(r); err != nil || egress.CoveredBy(policy, r) {
 		return err
 	}
 	if where := c.forbidden(); where != "" {

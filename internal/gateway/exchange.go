@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"io"
 	"math"
 	"net/http"
@@ -25,49 +26,97 @@ func proxied(r *http.Request) bool {
 	return ok || r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") && strings.Contains(r.RequestURI, "://")
 }
 
-// plain forwards one HTTP request to the host that its rule allows.
-func (s *Server) plain(w http.ResponseWriter, r *http.Request, e *Event) {
-	q, no := asked(r)
-	if no == nil && s.live.Err() != nil {
-		no = because(q, ReasonEnded, "")
+// exchange is one request that was allowed.
+type exchange struct {
+	egress.Request
+	rule       egress.Rule
+	quota      *quota
+	credential *Credential // nil: none is put in
+	secret     string      // its value
+	body       io.Reader   // what leaves instead of the request's own body; nil: that
+}
+
+// exchange forwards one request to the host that its rule allows.
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
+	x, no := s.admit(r)
+	if no == nil {
+		no = s.readOnly(r, x)
+	}
+	if no == nil {
+		if why := x.quota.enter(time.Now()); why != "" {
+			no = because(x.Request, why, "")
+		}
 	}
 	if no != nil {
 		s.sayNo(w, e, no)
 		return
 	}
-	d := egress.Decide(s.proxy.Rules, q)
-	if !d.Allowed {
-		s.sayNo(w, e, decided(q, d))
-		return
+	if x.credential != nil {
+		var err error
+		if x.secret, err = x.credential.read(r.Context()); err != nil {
+			s.broke(e, err)
+			e.Status, e.Reason = http.StatusBadGateway, "credential"
+			say(w, e.Status, e.Reason, "the credential for this host is not available on the trusted side")
+			return
+		}
 	}
-	rule, quota := s.proxy.Rules[d.Rule], s.proxy.quotas[d.Rule]
-	if no := ownAuthentication(r.Header, q, rule); no != nil {
-		s.sayNo(w, e, no)
-		return
-	}
-	if why := quota.enter(time.Now()); why != "" {
-		s.sayNo(w, e, because(q, why, ""))
-		return
-	}
-	s.pass(w, r, e, &exchange{q, rule, quota})
+	s.pass(w, r, e, x)
 }
 
-// exchange is one request that was allowed.
-type exchange struct {
-	egress.Request
-	rule  egress.Rule
-	quota *quota
+// admit decides on what a request asks for and on who asks.
+func (s *Server) admit(r *http.Request) (*exchange, *denial) {
+	q, no := asked(r)
+	switch {
+	case no != nil:
+		return nil, no
+	case s.live.Err() != nil:
+		return nil, because(q, ReasonEnded, "")
+	}
+	d := egress.Decide(s.proxy.Rules, q)
+	if !d.Allowed {
+		return nil, decided(q, d)
+	}
+	x := &exchange{Request: q, rule: s.proxy.Rules[d.Rule], quota: s.proxy.quotas[d.Rule]}
+	x.credential, no = s.proxy.identify(r.Header, q, x.rule)
+	return x, no
+}
+
+// readOnly holds a forge to reads.
+func (s *Server) readOnly(r *http.Request, x *exchange) *denial {
+	if !s.proxy.forge(x.Name) {
+		return nil
+	}
+	var body []byte
+	if egress.GraphQL(x.Request) {
+		if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+			return because(x.Request, ReasonForge, "a query in a content encoding is not read")
+		}
+		var err error
+		if body, err = io.ReadAll(io.LimitReader(r.Body, egress.MaxGraphQL+1)); err != nil || len(body) > egress.MaxGraphQL {
+			return because(x.Request, ReasonForge, "the query is too large or was cut")
+		}
+		x.body = bytes.NewReader(body)
+	}
+	if !egress.ForgeRead(x.Request, body) {
+		return because(x.Request, ReasonForge, "")
+	}
+	return nil
 }
 
 // asked reads the request's target as it stands. On a bound connection Host must say the very same; in absolute form
 // Host is not looked at (RFC 9112 section 3.2.2) and not sent.
 func asked(r *http.Request) (egress.Request, *denial) {
 	q := egress.Request{Protocol: egress.HTTP, Method: r.Method}
+	standard := uint16(80)
+	b, isBound := boundTo(r)
+	if isBound && b.tls {
+		q.Protocol, standard = egress.HTTPS, 443
+	}
 	authority, target := r.Host, r.RequestURI
 	if !strings.HasPrefix(target, "/") {
 		rest, ok := strings.CutPrefix(target, "http://")
-		if !ok {
-			return q, because(q, ReasonForm, "expected http://HOST/PATH, or CONNECT for TLS")
+		if !ok || q.Protocol == egress.HTTPS {
+			return q, because(q, ReasonForm, "expected a path on a connection to one host; http://HOST/PATH, or CONNECT for TLS, of a proxy")
 		}
 		end := strings.IndexAny(rest+"/", "/?#")
 		if authority, target = rest[:end], rest[end:]; !strings.HasPrefix(target, "/") {
@@ -78,10 +127,10 @@ func asked(r *http.Request) (egress.Request, *denial) {
 		return q, because(q, ReasonForm, "that is a name for rules, not a method")
 	}
 	var err error
-	if q.Name, q.Port, err = egress.Authority(authority, 80); err != nil {
+	if q.Name, q.Port, err = egress.Authority(authority, standard); err != nil {
 		return q, unnamed(authority, err)
 	}
-	if b, ok := boundTo(r); ok && (q.Name != b.name || q.Port != b.port) {
+	if isBound && (q.Name != b.name || q.Port != b.port) {
 		return q, because(q, egress.ReasonNameMismatch, "")
 	}
 	q.Path, q.Query, _ = strings.Cut(target, "?")
@@ -127,8 +176,11 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 	rc := http.NewResponseController(w)
 	_ = rc.EnableFullDuplex() // as in forward
 	body := &meteredBody{countedBody: countedBody{r: r.Body, rc: rc, max: math.MaxInt64}, quota: x.quota}
+	if x.body != nil {
+		body.r = io.NopCloser(x.body)
+	}
 	defer func() { _ = body.Close(); e.Up += body.passed.Load() }()
-	res, err := s.proxy.transport.RoundTrip(s.proxyRequest(r, x, body))
+	res, err := s.proxy.transports[x.Protocol].RoundTrip(s.proxyRequest(r, x, body))
 	switch {
 	case err != nil && body.spent.Load():
 		s.sayNo(w, e, because(x.Request, ReasonUp, ""))
@@ -142,16 +194,22 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 
 func (s *Server) proxyRequest(r *http.Request, x *exchange, body *meteredBody) *http.Request {
 	host := egress.HostPort(x.Name, x.Port)
+	standard := map[egress.Protocol]string{egress.HTTP: ":80", egress.HTTPS: ":443"}[x.Protocol]
 	out := &http.Request{
-		Method: r.Method, Host: strings.TrimSuffix(host, ":80"), Body: body, ContentLength: r.ContentLength,
+		Method: r.Method, Host: strings.TrimSuffix(host, standard), Body: body, ContentLength: r.ContentLength,
 		// Opaque leaves as it is: what was decided on, not what it decodes to.
-		URL:    &url.URL{Scheme: "http", Host: host, Opaque: x.Path, RawQuery: x.Query},
+		URL:    &url.URL{Scheme: string(x.Protocol), Host: host, Opaque: x.Path, RawQuery: x.Query},
 		Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if r.ContentLength == 0 {
 		out.Body = http.NoBody
 	}
 	endToEnd(out.Header, r.Header)
+	for name := range out.Header {
+		if overrides[strings.ToLower(name)] {
+			delete(out.Header, name)
+		}
+	}
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header.Set("User-Agent", "") // none, instead of Go's own
 	}
@@ -159,11 +217,18 @@ func (s *Server) proxyRequest(r *http.Request, x *exchange, body *meteredBody) *
 		out.Header.Set("Connection", "Upgrade")
 		out.Header.Set("Upgrade", "websocket")
 	}
+	if x.credential != nil {
+		x.credential.put(out, x.secret)
+	}
 	return out.WithContext(r.Context())
 }
 
 // bring delivers an answer. Redirects are the client's to follow, and the next request is judged like the first.
 func (s *Server) bring(w http.ResponseWriter, res *http.Response, e *Event, x *exchange, body *meteredBody) {
+	if no := s.tells(res, x); no != nil {
+		s.sayNo(w, e, no)
+		return
+	}
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		s.webSocket(w, res, e, x)
 		return
@@ -175,7 +240,7 @@ func (s *Server) bring(w http.ResponseWriter, res *http.Response, e *Event, x *e
 	}
 	w.WriteHeader(res.StatusCode)
 	e.Kind, e.Status = Forwarded, res.StatusCode
-	why, err := s.pour(w, res.Body, e, x.quota)
+	why, err := s.pour(w, res.Body, e, x)
 	if body.spent.Load() {
 		why = ReasonUp
 	}
@@ -190,28 +255,83 @@ func (s *Server) bring(w http.ResponseWriter, res *http.Response, e *Event, x *e
 	}
 }
 
-// pour copies and flushes each piece as it comes.
-func (s *Server) pour(w http.ResponseWriter, body io.Reader, e *Event, q *quota) (egress.Reason, error) {
+// tells refuses an answer that would bring the secret in, or that cannot be watched for it.
+func (s *Server) tells(res *http.Response, x *exchange) *denial {
+	if x.credential == nil {
+		return nil
+	}
+	switch enc := res.Header.Get("Content-Encoding"); {
+	case res.StatusCode == http.StatusSwitchingProtocols:
+		return because(x.Request, ReasonUpgrade, "a two-way connection cannot be watched for the credential")
+	case enc != "" && !strings.EqualFold(enc, "identity"):
+		return because(x.Request, ReasonInAnswer, "it may have: it came in an encoding that cannot be watched")
+	}
+	if scopes := res.Header.Get("X-Oauth-Scopes"); s.proxy.forge(x.Name) && writes(scopes) {
+		return because(x.Request, ReasonScope, "it says "+printable(scopes, 100))
+	}
+	for _, form := range x.credential.forms(x.secret) {
+		if headersHold(res.Header, form) || headersHold(res.Trailer, form) {
+			return because(x.Request, ReasonInAnswer, "")
+		}
+	}
+	return nil
+}
+
+// writes says that a forge's list of a token's scopes has one that lets it change something.
+func writes(scopes string) bool {
+	for scope := range strings.SplitSeq(scopes, ",") {
+		scope = strings.ToLower(strings.TrimSpace(scope))
+		reads := scope == "" || strings.HasPrefix(scope, "read") || strings.Contains(scope, ":read") || scope == "user:email"
+		if !reads {
+			return true
+		}
+	}
+	return false
+}
+
+// pour copies and flushes each piece as it comes. What could be the beginning of the secret waits for the next piece.
+func (s *Server) pour(w http.ResponseWriter, body io.Reader, e *Event, x *exchange) (egress.Reason, error) {
 	rc := http.NewResponseController(w)
+	send := func(p []byte) error {
+		if len(p) == 0 {
+			return nil
+		}
+		_ = rc.SetWriteDeadline(time.Now().Add(stallTimeout))
+		k, err := w.Write(p)
+		e.Down += int64(k)
+		if err != nil {
+			return err
+		}
+		return rc.Flush()
+	}
+	if err := rc.Flush(); err != nil { // the headers, before the first byte of a slow answer
+		return "", err
+	}
+	var watch watches
+	if x.credential != nil {
+		watch = newWatches(x.credential.forms(x.secret))
+	}
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := body.Read(buf)
-		may := q.takeDown(n)
-		if may > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(stallTimeout))
-			k, wErr := w.Write(buf[:may])
-			if e.Down += int64(k); wErr == nil {
-				wErr = rc.Flush()
-			}
-			if wErr != nil {
-				return "", wErr
-			}
+		may := x.quota.takeDown(n)
+		out, met := watch.pass(buf[:may])
+		if met {
+			return ReasonInAnswer, nil
+		}
+		if wErr := send(out); wErr != nil {
+			return "", wErr
 		}
 		switch {
 		case may < n:
 			return ReasonDown, nil
-		case err == io.EOF:
+		case err == io.EOF && s.live.Err() != nil:
 			return "", s.live.Err() // as in stream: an end that our own closing made is not the answer's
+		case err == io.EOF:
+			if out, met = watch.rest(); met {
+				return ReasonInAnswer, nil
+			}
+			return "", send(out)
 		case err != nil:
 			return "", err
 		}

@@ -1,0 +1,160 @@
+package egress
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// MaxGraphQL bounds the body of a query that ForgeRead looks into, in bytes.
+const MaxGraphQL = 1 << 20
+
+// GraphQL says that q is sent to a forge's GraphQL endpoint, whose body ForgeRead has to see.
+func GraphQL(q Request) bool {
+	path, ok := canonicalPath(q.Path)
+	return ok && q.Method == "POST" && (path == "/graphql" || path == "/api/graphql")
+}
+
+// ForgeRead says whether q only reads from a forge: GET and HEAD, git's upload-pack, and GraphQL queries. body counts
+// for GraphQL alone. What is not known to read does not.
+func ForgeRead(q Request, body []byte) bool {
+	switch {
+	case q.Method == "GET" || q.Method == "HEAD":
+		return true
+	case GraphQL(q):
+		return queryOnly(body)
+	}
+	ok, _ := GitFetch(q.Method, q.Path, q.Query)
+	return ok
+}
+
+// queryOnly reads the one JSON object that a GraphQL request is. A batch, a persisted query, a key that is said twice
+// or that is not of the specification is no query: a server could take another part of it than this reader.
+func queryOnly(body []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	seen := map[string]bool{}
+	var query string
+	for d.More() {
+		t, err := d.Token()
+		key, ok := t.(string)
+		if err != nil || !ok || seen[key] {
+			return false
+		}
+		seen[key] = true
+		var v any
+		if d.Decode(&v) != nil {
+			return false
+		}
+		switch key {
+		case "query":
+			if query, ok = v.(string); !ok {
+				return false
+			}
+		case "variables", "operationName":
+		default:
+			return false
+		}
+	}
+	if t, err := d.Token(); err != nil || t != json.Delim('}') || d.More() {
+		return false
+	}
+	return onlyQueries(query)
+}
+
+// onlyQueries says that every operation in a GraphQL document is a query (specification of October 2021, section 2).
+func onlyQueries(doc string) bool {
+	const (
+		begin  = iota // of a definition
+		header        // between its keyword and its braces
+		inside        // of the braces
+	)
+	state, braces, parens, found := begin, 0, 0, false
+	for len(doc) > 0 {
+		var token string
+		var ok bool
+		if token, doc, ok = lex(doc); !ok {
+			return false
+		}
+		switch {
+		case token == "":
+		case state == begin:
+			if found = true; token == "{" {
+				state, braces = inside, 1
+			} else if state = header; token != "query" && token != "fragment" {
+				return false
+			}
+		case token == "(":
+			parens++
+		case token == ")":
+			parens--
+		case token == "{":
+			// Braces between parentheses are values.
+			if braces++; state == header && parens == 0 {
+				state = inside
+			}
+		case token == "}":
+			if braces--; braces == 0 && parens == 0 && state == inside {
+				state = begin
+			}
+		}
+		if braces < 0 || parens < 0 {
+			return false
+		}
+	}
+	return found && state == begin
+}
+
+// lex takes one token off a GraphQL document; "" for what carries no meaning. Strings are one token, so that nothing in
+// them counts.
+func lex(doc string) (token, rest string, ok bool) {
+	switch c := doc[0]; {
+	case strings.HasPrefix(doc, `"""`):
+		doc = doc[3:]
+		for {
+			end := strings.Index(doc, `"""`)
+			if end < 0 {
+				return "", "", false
+			}
+			escaped := end > 0 && doc[end-1] == '\\'
+			if doc = doc[end+3:]; !escaped {
+				return `"`, doc, true
+			}
+		}
+	case c == '"':
+		for i := 1; i < len(doc); i++ {
+			switch doc[i] {
+			case '\\':
+				i++
+			case '\n', '\r':
+				return "", "", false
+			case '"':
+				return `"`, doc[i+1:], true
+			}
+		}
+		return "", "", false
+	case c == '#':
+		end := strings.IndexAny(doc, "\r\n")
+		if end < 0 {
+			return "", "", true
+		}
+		return "", doc[end:], true
+	case strings.IndexByte(" \t\r\n,", c) >= 0:
+		return "", doc[1:], true
+	case strings.HasPrefix(doc, "\ufeff"):
+		return "", doc[3:], true
+	case isNameByte(c):
+		i := 1
+		for i < len(doc) && isNameByte(doc[i]) {
+			i++
+		}
+		return doc[:i], doc[i:], true
+	case c >= 0x80:
+		return "", "", false // outside of strings and comments the grammar has ASCII alone
+	}
+	return doc[:1], doc[1:], true
+}
+
+func isNameByte(c byte) bool { return isAlnum(c) || c == '_' }

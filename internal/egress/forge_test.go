@@ -1,0 +1,84 @@
+package egress
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestForgeRead(t *testing.T) {
+	n, _ := Host("forge.example")
+	for _, c := range []struct {
+		method, path, query string
+		body                string
+		want                bool
+	}{
+		{"GET", "/api/v1/repos/a/b", "", "", true},
+		{"HEAD", "/a/b", "", "", true},
+		{"GET", "/a/b.git/info/refs", "service=git-upload-pack", "", true},
+		{"POST", "/a/b.git/git-upload-pack", "", "", true},
+		{"POST", "/a/b.git/git-receive-pack", "", "", false},
+		{"POST", "/api/v1/repos/a/b/pulls", "", "{}", false},
+		{"PUT", "/x", "", "", false},
+		{"DELETE", "/x", "", "", false},
+		{MethodWebSocket, "/x", "", "", false},
+		{"POST", "/graphql", "", `{"query":"{ viewer { login } }"}`, true},
+		{"POST", "/api/graphql", "", `{"query":"query A { a }","variables":{"x":1},"operationName":"A"}`, true},
+		{"POST", "/graphql", "", `{"query":"mutation { a }"}`, false},
+		{"POST", "/graphql/", "", `{"query":"{a}"}`, false},
+		{"POST", "/%67raphql", "", `{"query":"mutation{a}"}`, false},
+		{"POST", "/graphql", "", `{"query":"{a}","query":"mutation{a}"}`, false},
+		{"POST", "/graphql", "", `{"query":"{a}","Query":"mutation{a}"}`, false},
+		{"POST", "/graphql", "", `{"query":"{a}"} {"query":"mutation{a}"}`, false},
+		{"POST", "/graphql", "", `[{"query":"{a}"},{"query":"mutation{a}"}]`, false},
+		{"POST", "/graphql", "", `{"extensions":{"persistedQuery":{"sha256Hash":"x"}}}`, false},
+		{"POST", "/graphql", "", ``, false},
+	} {
+		if got := ForgeRead(Request{n, 443, HTTPS, c.method, c.path, c.query}, []byte(c.body)); got != c.want {
+			t.Errorf("%s %s?%s %s: reads %v", c.method, c.path, c.query, c.body, got)
+		}
+	}
+}
+
+func TestOnlyQueries(t *testing.T) {
+	for doc, want := range map[string]bool{
+		`{a}`: true,
+		`query($a: I = {b: "mutation"}) @d(x: {y: 1}) { a(b: {c: "}"}) } fragment F on T { b }`: true,
+		"# mutation\n{ a }":                     true,
+		"\ufeff{a}":                             true,
+		`{ mutation }`:                          true, // a field of that name
+		`query mutation { a }`:                  true,
+		`{ a(b: """ \""" } mutation { x """) }`: true,
+		`query A { a } mutation B { b }`:        false,
+		`{a} mutation{b}`:                       false,
+		`fragment F on T {a} mutation { ...F }`: false,
+		"{ a # }\n} mutation {b}":               false,
+		"{a(b: \"\\\"\")} mutation {b}":         false,
+		`subscription { a }`:                    false,
+		`extend type A { a }`:                   false,
+		`{a`:                                    false,
+		`{a}}`:                                  false,
+		`query`:                                 false,
+		``:                                      false,
+		`# only a comment`:                      false,
+		`{ a(b: "`:                              false,
+		"\u00e9":                                false,
+	} {
+		if got := onlyQueries(doc); got != want {
+			t.Errorf("%q: only queries %v", doc, got)
+		}
+	}
+}
+
+// Whatever stands before it: an operation that is no query, at the end, is seen.
+func FuzzOnlyQueries(f *testing.F) {
+	f.Add("{a}")
+	f.Add(`query A($b: C = {d: "}"}) { a } # x`)
+	f.Fuzz(func(t *testing.T, doc string) {
+		if onlyQueries(doc) && onlyQueries(doc+"\nmutation { a }") {
+			t.Fatalf("%q hides a mutation", doc)
+		}
+		b, _ := json.Marshal(map[string]string{"query": doc})
+		queryOnly(b)
+		queryOnly([]byte(doc))
+	})
+}

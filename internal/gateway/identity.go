@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
+)
+
+// Credential is a secret that is put into requests to its hosts, in the place of what the sandbox holds. Exactly one
+// of Header, Basic and Query is set.
+//
+// On its hosts every request must carry the placeholder in that place and nothing else that could authenticate; a
+// placeholder in any other place, or on its way to another host, stops the request. The hosts are spoken to by https
+// alone, and their certificate must verify.
+type Credential struct {
+	Name        string
+	Hosts       []string // canonical names, exact
+	Header      string   // name of a header
+	Prefix      string   // before the secret in Header: "Bearer "
+	Basic       string   // user of basic authentication, whose password the secret is
+	Query       string   // name of a query parameter
+	Placeholder string   // bound to the Attempt; at least 16 printable characters without spaces
+	// Value reads the secret at the moment it is needed; at least 16 characters (Usable).
+	Value func(ctx context.Context) (string, error)
+}
+
+// checkCredentials refuses what could not be held, CodeInvalid.
+func (c ProxyConfig) checkCredentials() error {
+	for i, k := range c.Credentials {
+		if why := c.wrongCredential(k); why != "" {
+			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("credentials[%d] %.40q", i, k.Name), Message: why}
+		}
+		for _, r := range c.Rules {
+			if k.serves(r) && (r.Protocol == egress.TCP || r.Protocol == egress.HTTP) {
+				return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("credentials[%d] %.40q", i, k.Name),
+					Message: fmt.Sprintf("its host is also listed as %s, where no request could be held to the placeholder", egress.Line(r)), Hint: "list the host with https or git alone"}
+			}
+		}
+	}
+	return nil
+}
+
+func (c ProxyConfig) wrongCredential(k Credential) string {
+	set := 0
+	for _, s := range []string{k.Header, k.Basic, k.Query} {
+		if s != "" {
+			set++
+		}
+	}
+	switch {
+	case c.Authority == nil:
+		return "credentials are put in inside TLS, for which there is no authority"
+	case set != 1:
+		return "expected exactly one of header, basic and query"
+	case k.Header != "" && (!httpguts.ValidHeaderFieldName(k.Header) || hopByHop[strings.ToLower(k.Header)]):
+		return "expected the name of the header that carries the credential"
+	case !httpguts.ValidHeaderFieldValue(k.Prefix) || strings.TrimLeft(k.Prefix, " \t") != k.Prefix:
+		return "prefix: expected text that may stand in a header"
+	case strings.ContainsAny(k.Basic, ":\r\n"):
+		return "basic: expected a user name without a colon"
+	case len(k.Hosts) == 0:
+		return "expected at least one host"
+	case !usablePlaceholder(k.Placeholder):
+		return "placeholder: expected at least 16 printable characters without spaces"
+	case k.Value == nil:
+		return "expected a way to read it"
+	}
+	for _, h := range k.Hosts {
+		if n, err := egress.Host(h); err != nil || n.String() != h {
+			return fmt.Sprintf("host %.80q: expected a name in its canonical form", h)
+		}
+	}
+	return ""
+}
+
+func usablePlaceholder(s string) bool {
+	return len(s) >= minCredential && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// serves says that r lists one of k's hosts.
+func (k Credential) serves(r egress.Rule) bool {
+	return slices.ContainsFunc(k.Hosts, func(h string) bool {
+		n, err := egress.Host(h)
+		return err == nil && egress.Listed([]egress.Rule{r}, n)
+	})
+}
+
+// credentials are those that are bound to n.
+func (p *proxy) credentials(n egress.Name) (bound []*Credential) {
+	for i := range p.Credentials {
+		if slices.Contains(p.Credentials[i].Hosts, n.String()) {
+			bound = append(bound, &p.Credentials[i])
+		}
+	}
+	return bound
+}
+
+func (p *proxy) forge(n egress.Name) bool { return slices.Contains(p.Forges, n.String()) }
+
+// identify finds the credential that a request asks to be put in; nil for a host without one. What else could
+// authenticate is refused, unless rule lets the sandbox.
+func (p *proxy) identify(h http.Header, q egress.Request, rule egress.Rule) (*Credential, *denial) {
+	bound := p.credentials(q.Name)
+	var k *Credential
+	for _, c := range bound {
+		if c.presented(h, q) {
+			k = c
+			break
+		}
+	}
+	if what := p.strayed(h, q, k); what != "" {
+		return nil, because(q, ReasonElsewhere, what)
+	}
+	if len(bound) == 0 {
+		return nil, ownAuthentication(h, q, rule)
+	}
+	if k == nil || q.Protocol != egress.HTTPS {
+		return nil, because(q, ReasonPlaceholder, bound[0].place())
+	}
+	if what := k.others(h, q); what != "" {
+		return nil, because(q, ReasonOther, what)
+	}
+	return k, nil
+}
+
+// place says where the placeholder belongs.
+func (k *Credential) place() string {
+	switch {
+	case k.Header != "":
+		return "in the header " + strings.ToLower(k.Header)
+	case k.Basic != "":
+		return "as the password of " + k.Basic + " in basic authentication"
+	}
+	return "in the query parameter " + k.Query
+}
+
+// presented says that the placeholder stands in its place, once and alone.
+func (k *Credential) presented(h http.Header, q egress.Request) bool {
+	switch {
+	case k.Header != "":
+		return onlyValue(h[http.CanonicalHeaderKey(k.Header)], k.Prefix+k.Placeholder)
+	case k.Basic != "":
+		return onlyValue(h["Authorization"], basic(k.Basic, k.Placeholder))
+	}
+	values, ok := parameters(q.Query)
+	return ok && onlyValue(values[k.Query], k.Placeholder)
+}
+
+func onlyValue(got []string, want string) bool {
+	return len(got) == 1 && subtle.ConstantTimeCompare([]byte(got[0]), []byte(want)) == 1
+}
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// parameters are a query's; ok is false for one that servers read differently.
+func parameters(query string) (url.Values, bool) {
+	values, err := url.ParseQuery(query)
+	return values, err == nil
+}
+
+// header is where the credential stands, "" for a query parameter.
+func (k *Credential) header() string {
+	if k.Basic != "" {
+		return "authorization"
+	}
+	return strings.ToLower(k.Header)
+}
+
+// others names what could authenticate as somebody else beside k.
+func (k *Credential) others(h http.Header, q egress.Request) string {
+	for name := range h {
+		if strings.ToLower(name) != k.header() && authenticates(name) && !strings.EqualFold(name, "Sec-Websocket-Key") {
+			return "the header " + printable(name, 64)
+		}
+	}
+	values, ok := parameters(q.Query)
+	if !ok {
+		return "a query that can be read in two ways"
+	}
+	for name := range values {
+		if name != k.Query && authenticates(name) && !pages(name) {
+			return "the query parameter " + printable(name, 64)
+		}
+	}
+	return ""
+}
+
+// pages says that a parameter that sounds like a token is where a list goes on.
+func pages(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "page") || strings.Contains(name, "continuation") || strings.HasPrefix(name, "next")
+}
+
+// strayed says where in a request a placeholder stands that is not k's in k's place; "" if nowhere.
+func (p *proxy) strayed(h http.Header, q egress.Request, k *Credential) string {
+	query := q.Query
+	if k != nil && k.Query != "" {
+		values, _ := parameters(query)
+		values.Del(k.Query)
+		query = values.Encode()
+	}
+	for i := range p.Credentials {
+		c := &p.Credentials[i]
+		for name, values := range h {
+			if k != nil && strings.ToLower(name) == k.header() {
+				continue // exactly one value, compared whole
+			}
+			for _, v := range values {
+				if holds(v, c.Placeholder) || holds(name, c.Placeholder) {
+					return "in the header " + printable(name, 64)
+				}
+			}
+		}
+		if holds(query, c.Placeholder) || holds(q.Path, c.Placeholder) {
+			return "in the address"
+		}
+	}
+	return ""
+}
+
+// holds looks for a placeholder as it is, escaped for an address, and in basic authentication.
+func holds(s, placeholder string) bool {
+	if plain, err := url.QueryUnescape(s); err == nil && strings.Contains(plain, placeholder) {
+		return true
+	}
+	if kind, code, ok := strings.Cut(s, " "); ok && strings.EqualFold(kind, "basic") {
+		plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(code))
+		if err == nil && strings.Contains(string(plain), placeholder) {
+			return true
+		}
+	}
+	return strings.Contains(s, placeholder)
+}
+
+// put replaces the placeholder by secret in what leaves.
+func (k *Credential) put(out *http.Request, secret string) {
+	switch {
+	case k.Header != "":
+		out.Header.Set(k.Header, k.Prefix+secret)
+	case k.Basic != "":
+		out.Header.Set("Authorization", basic(k.Basic, secret))
+	default:
+		values, _ := parameters(out.URL.RawQuery)
+		values.Set(k.Query, secret)
+		out.URL.RawQuery = values.Encode()
+	}
+	// An encoded answer could not be watched for the secret.
+	out.Header.Set("Accept-Encoding", "identity")
+}
+
+// forms are the spellings of secret that an answer could hold.
+func (k *Credential) forms(secret string) []string {
+	forms := []string{secret}
+	if k.Basic != "" {
+		_, code, _ := strings.Cut(basic(k.Basic, secret), " ")
+		forms = append(forms, code)
+	}
+	if escaped := url.QueryEscape(secret); escaped != secret {
+		forms = append(forms, escaped)
+	}
+	return forms
+}
+
+// read is the secret, checked: a wrong one must not leave in a half-valid header. Errors never hold it.
+func (k *Credential) read(ctx context.Context) (string, error) {
+	v, err := k.Value(ctx)
+	if err == nil {
+		err = Usable(v)
+	}
+	if err != nil {
+		return "", err
+	}
+	return v, nil
+}

@@ -1,0 +1,546 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
+)
+
+// opening makes a gateway open TLS.
+func opening(t *testing.T, more ...func(*ProxyConfig)) func(*Config) {
+	return func(c *Config) {
+		c.Proxy.Authority = authority(t)
+		c.Proxy.Roots = x509.NewCertPool()
+		for name, at := range map[string]netip.Addr{"api.example.com": loopback, "forge.example.com": loopback} {
+			c.Proxy.Resolve[name] = at
+		}
+		for _, f := range more {
+			f(c.Proxy)
+		}
+	}
+}
+
+// openRig has one upstream that has a certificate for every name below example.com and records what reaches it.
+type openRig struct {
+	*proxyRig
+	mu   sync.Mutex
+	seen []*http.Request
+	body []string
+}
+
+func newOpenRig(t *testing.T, h http.HandlerFunc, rules []egress.Rule, more ...func(*ProxyConfig)) *openRig {
+	t.Helper()
+	o := &openRig{}
+	record := func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		o.mu.Lock()
+		o.seen, o.body = append(o.seen, r), append(o.body, string(b))
+		o.mu.Unlock()
+		if h != nil {
+			h(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, "hello")
+	}
+	o.proxyRig = newProxyRig(t, record, func(r *proxyRig) []egress.Rule {
+		for i := range rules {
+			rules[i].Port = portOf(r.tls)
+		}
+		upstream, err := NewAuthority([]byte("the upstream's own seed"), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tls.TLS.Certificates = nil
+		r.tls.TLS.NextProtos = []string{"h2", "http/1.1"}
+		r.tls.TLS.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			n, err := egress.Host(hello.ServerName)
+			if err != nil {
+				return nil, err
+			}
+			return upstream.leaf(n, time.Now())
+		}
+		more = append([]func(*ProxyConfig){func(p *ProxyConfig) { p.Roots.AddCert(upstream.cert) }}, more...)
+		return rules
+	}, func(c *Config) { opening(t, more...)(c) })
+	return o
+}
+
+func (o *openRig) at(host, path string) string {
+	return fmt.Sprintf("https://%s:%d%s", host, portOf(o.tls), path)
+}
+
+// inside is a client that trusts the Attempt's authority alone.
+func (o *openRig) inside(t *testing.T, h2 bool) *http.Client {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(o.server.proxy.Authority.cert)
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: o.addr}), TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: h2}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func (o *openRig) ask(t *testing.T, method, u string, header map[string]string, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, u, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	res, err := o.inside(t, true).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return res.StatusCode, "cut: " + err.Error()
+	}
+	return res.StatusCode, string(b)
+}
+
+func (o *openRig) reached() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.seen)
+}
+
+func apiRule() egress.Rule {
+	return egress.Rule{Host: "api.example.com", Protocol: egress.HTTPS, Methods: []string{"GET", "HEAD", "POST"}, Paths: []string{"/v1/*"}}
+}
+
+func TestOpenedTLSHoldsEachRequest(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	for _, h2 := range []bool{false, true} {
+		res, err := o.inside(t, h2).Get(o.at("api.example.com", "/v1/x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != 200 || string(b) != "hello" || (res.ProtoMajor == 2) != h2 {
+			t.Errorf("h2 %v: %d %q over %s", h2, res.StatusCode, b, res.Proto)
+		}
+	}
+	before := o.reached()
+	for _, c := range []struct {
+		method, path string
+		header       map[string]string
+		why          egress.Reason
+	}{
+		{"DELETE", "/v1/x", nil, egress.ReasonMethod},
+		{"GET", "/v2/x", nil, egress.ReasonPath},
+		{"GET", "/v1/../v2/x", nil, egress.ReasonAmbiguousPath},
+		{"GET", "/v1/%2e%2e/x", nil, egress.ReasonAmbiguousPath},
+		{"POST", "/v1/git-receive-pack", nil, egress.ReasonGitPush},
+		{"GET", "/v1/x", map[string]string{"Authorization": "Bearer somebody"}, ReasonAuthentication},
+		{"GET", "/v1/x", map[string]string{"Cookie": "a=b"}, ReasonAuthentication},
+	} {
+		u := o.at("api.example.com", "")
+		r, _ := http.NewRequest(c.method, u, nil)
+		r.URL.Opaque = c.path
+		for k, v := range c.header {
+			r.Header.Set(k, v)
+		}
+		res, err := o.inside(t, false).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != 403 || res.Header.Get("X-Sallyport-Reason") != string(c.why) {
+			t.Errorf("%s %s: %d %q", c.method, c.path, res.StatusCode, b)
+		}
+	}
+	if n := o.reached(); n != before {
+		t.Errorf("%d of the refused requests reached the upstream", n-before)
+	}
+}
+
+// What the connection was opened for is what every request on it must name.
+func TestOpenedTLSIsBoundToItsName(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule(), {Host: "www.example.com", Protocol: egress.HTTPS, Methods: []string{"GET"}, Paths: []string{"/**"}}})
+	roots := x509.NewCertPool()
+	roots.AddCert(o.server.proxy.Authority.cert)
+	c := tls.Client(o.open(t, fmt.Sprintf("api.example.com:%d", portOf(o.tls))), &tls.Config{ServerName: "api.example.com", RootCAs: roots})
+	for i, head := range []string{
+		fmt.Sprintf("GET /v1/x HTTP/1.1\r\nHost: www.example.com:%d\r\n\r\n", portOf(o.tls)),
+	} {
+		if _, err := io.WriteString(c, head); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || res.Header.Get("X-Sallyport-Reason") != string(egress.ReasonNameMismatch) {
+			t.Errorf("%d: %+v, %v", i, res, err)
+		}
+	}
+	for _, head := range []string{
+		fmt.Sprintf("GET https://api.example.com:%d/v1/x HTTP/1.1\r\nHost: api.example.com\r\n\r\n", portOf(o.tls)),
+		"CONNECT api.example.com:22 HTTP/1.1\r\nHost: api.example.com:22\r\n\r\n",
+		"GET /v1/x HTTP/1.1\r\nHost: api.example.com\r\n\r\n", // the standard port, which this is not
+	} {
+		c := tls.Client(o.open(t, fmt.Sprintf("api.example.com:%d", portOf(o.tls))), &tls.Config{ServerName: "api.example.com", RootCAs: roots})
+		_, _ = io.WriteString(c, head)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || res.StatusCode < 400 {
+			t.Errorf("%q: %+v, %v", head, res, err)
+		}
+	}
+	if o.reached() != 0 {
+		t.Error("something reached the upstream")
+	}
+}
+
+// Two lengths are one request here, and what leaves has ours alone.
+func TestOpenedTLSDoesNotSmuggle(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	roots := x509.NewCertPool()
+	roots.AddCert(o.server.proxy.Authority.cert)
+	host := fmt.Sprintf("api.example.com:%d", portOf(o.tls))
+	for _, head := range []string{
+		"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n",
+		"Content-Length: 6\r\nContent-Length: 60\r\n",
+		"Transfer-Encoding: chunked, identity\r\n",
+		"Transfer-Encoding : chunked\r\n",
+		"Transfer-Encoding: \x0bchunked\r\n",
+	} {
+		before := o.reached()
+		c := tls.Client(o.open(t, host), &tls.Config{ServerName: "api.example.com", RootCAs: roots})
+		_, _ = io.WriteString(c, "POST /v1/x HTTP/1.1\r\nHost: "+host+"\r\n"+head+"\r\n0\r\n\r\nGET /v2/smuggled HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = io.ReadAll(c)
+		o.mu.Lock()
+		for _, r := range o.seen[before:] {
+			if r.URL.Path != "/v1/x" || r.Header.Get("Transfer-Encoding") != "" {
+				t.Errorf("%q: %s reached the upstream", head, r.URL)
+			}
+		}
+		o.mu.Unlock()
+	}
+}
+
+// A host whose certificate does not verify gets nothing.
+func TestUpstreamMustVerify(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) { p.Roots = x509.NewCertPool() })
+	if status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), nil, ""); status != 502 || strings.Contains(body, "x509") {
+		t.Errorf("%d %q", status, body)
+	}
+	if o.reached() != 0 {
+		t.Error("a request reached an upstream that nobody knows")
+	}
+}
+
+func TestOpenedTLSRequestLimit(t *testing.T) {
+	rule := apiRule()
+	rule.Limits.Requests = 2
+	o := newOpenRig(t, nil, []egress.Rule{rule})
+	for i, want := range []int{200, 200, 429, 429} {
+		if status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), nil, ""); status != want {
+			t.Errorf("request %d: %d %q", i, status, body)
+		}
+	}
+}
+
+// A client that does not trust the authority is told of in words, not left hanging.
+func TestRefusedAuthorityIsARefusal(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	c := tls.Client(o.open(t, fmt.Sprintf("api.example.com:%d", portOf(o.tls))), &tls.Config{ServerName: "api.example.com", RootCAs: x509.NewCertPool()})
+	if err := c.Handshake(); err == nil {
+		t.Fatal("trusted")
+	}
+	if d := o.last(t, ReasonHandshake); d.Name.String() != "api.example.com" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestLearnReadsWhatItRefuses(t *testing.T) {
+	o := newOpenRig(t, nil, nil, func(p *ProxyConfig) { p.Learn = true })
+	for _, method := range []string{"GET", "POST"} {
+		if status, _ := o.ask(t, method, "https://www.example.com/v9/"+strings.ToLower(method)+"?q=1", nil, ""); status != 403 {
+			t.Errorf("%s: %d", method, status)
+		}
+	}
+	if o.dials.Load() != 0 {
+		t.Error("learning dialled")
+	}
+	var refused []egress.Refusal
+	for _, d := range o.server.Denied() {
+		refused = append(refused, d.Refusal)
+	}
+	var lines []string
+	for _, r := range egress.Learn(refused) {
+		lines = append(lines, egress.Line(r))
+	}
+	if got := strings.Join(lines, "\n"); got != "{host: www.example.com, paths: [/v9/get]}\n{host: www.example.com, methods: [POST], paths: [/v9/post]}" {
+		t.Errorf("learnt:\n%s", got)
+	}
+}
+
+const (
+	placeholder1 = "sallyport-placeholder-aaaaaaaaaaaaaaaa"
+	secret1      = "the-real-secret-of-the-operator"
+)
+
+func bearer(p *ProxyConfig) {
+	p.Credentials = append(p.Credentials, Credential{Name: "api", Hosts: []string{"api.example.com"}, Header: "authorization", Prefix: "Bearer ",
+		Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }})
+}
+
+func TestCredentialIsPutIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(*Credential)
+		header map[string]string
+		query  string
+		want   func(*http.Request) bool
+	}{
+		"header": {func(c *Credential) { c.Header, c.Prefix = "x-api-key", "" }, map[string]string{"X-Api-Key": placeholder1}, "",
+			func(r *http.Request) bool { return r.Header.Get("X-Api-Key") == secret1 }},
+		"bearer": {func(c *Credential) { c.Header, c.Prefix = "authorization", "Bearer " }, map[string]string{"Authorization": "Bearer " + placeholder1}, "",
+			func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer "+secret1 }},
+		"basic": {func(c *Credential) { c.Basic = "x-access-token" }, map[string]string{"Authorization": basic("x-access-token", placeholder1)}, "",
+			func(r *http.Request) bool {
+				_, p, _ := r.BasicAuth()
+				return p == secret1
+			}},
+		"query": {func(c *Credential) { c.Query = "key" }, nil, "?a=b&key=" + placeholder1,
+			func(r *http.Request) bool { return r.URL.Query().Get("key") == secret1 && r.URL.Query().Get("a") == "b" }},
+	} {
+		o := newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
+			k := Credential{Name: "api", Hosts: []string{"api.example.com"}, Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }}
+			c.set(&k)
+			p.Credentials = []Credential{k}
+		})
+		status, body := o.ask(t, "POST", o.at("api.example.com", "/v1/x")+c.query, c.header, "words")
+		if status != 200 || o.reached() != 1 || !c.want(o.seen[0]) || o.body[0] != "words" {
+			t.Errorf("%s: %d %q, reached %d, %+v", name, status, body, o.reached(), o.server.Denied())
+		}
+	}
+}
+
+// On the host of a credential nothing else may authenticate, and the placeholder goes nowhere else.
+func TestPlaceholderHasOnePlace(t *testing.T) {
+	own := egress.Rule{Host: "www.example.com", Protocol: egress.HTTPS, Methods: []string{"*"}, Paths: []string{"/**"}, OwnAuth: false}
+	drop := egress.Rule{Host: "example.com", Protocol: egress.HTTPS, Methods: []string{"*"}, Paths: []string{"/**"}, OwnAuth: true, Limits: egress.Limits{Requests: 100}}
+	o := newOpenRig(t, nil, []egress.Rule{apiRule(), own, drop}, bearer)
+	for name, c := range map[string]struct {
+		host   string
+		header map[string]string
+		query  string
+		why    egress.Reason
+	}{
+		"none":               {"api.example.com", nil, "", ReasonPlaceholder},
+		"another bearer":     {"api.example.com", map[string]string{"Authorization": "Bearer stolen-from-somebody"}, "", ReasonPlaceholder},
+		"another scheme":     {"api.example.com", map[string]string{"Authorization": "Token " + placeholder1}, "", ReasonElsewhere},
+		"beside":             {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1, "X-Api-Key": "mine"}, "", ReasonOther},
+		"cookie":             {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1, "Cookie": "session=mine"}, "", ReasonOther},
+		"query":              {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1}, "?access_token=mine", ReasonOther},
+		"odd query":          {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1}, "?a;token=mine", ReasonOther},
+		"twice":              {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1, "X-Note": placeholder1}, "", ReasonElsewhere},
+		"in the query too":   {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1}, "?a=" + placeholder1, ReasonElsewhere},
+		"another host":       {"www.example.com", map[string]string{"Authorization": "Bearer " + placeholder1}, "", ReasonElsewhere},
+		"another, own auth":  {"example.com", map[string]string{"Authorization": "Bearer " + placeholder1}, "", ReasonElsewhere},
+		"another, basic":     {"example.com", map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("a:"+placeholder1))}, "", ReasonElsewhere},
+		"another, its query": {"example.com", nil, "?x=" + placeholder1, ReasonElsewhere},
+		"another, escaped":   {"example.com", nil, "?x=%73" + placeholder1[1:], ReasonElsewhere},
+	} {
+		before := o.reached()
+		status, body := o.ask(t, "GET", o.at(c.host, "/v1/x")+c.query, c.header, "")
+		if status != 403 || !strings.Contains(body, string(c.why)+":") {
+			t.Errorf("%s: %d %q", name, status, body)
+		}
+		if o.reached() != before {
+			t.Errorf("%s: reached the upstream", name)
+		}
+	}
+	if status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x")+"?pageToken=3", map[string]string{"Authorization": "Bearer " + placeholder1}, ""); status != 200 {
+		t.Errorf("a page: %d %q", status, body)
+	}
+}
+
+// An upstream that echoes the secret, in a header, in a body, over pieces, or in an encoding, brings nothing in.
+func TestSecretStaysOutside(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"header":   func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Echo", "a "+secret1) },
+		"location": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example/?"+secret1, 302) },
+		"body":     func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "you said %q", r.Header["Authorization"]) },
+		"pieces": func(w http.ResponseWriter, r *http.Request) {
+			for _, c := range secret1 {
+				_, _ = io.WriteString(w, string(c))
+				w.(http.Flusher).Flush()
+			}
+		},
+		"encoded": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = io.WriteString(w, "whatever")
+		},
+	} {
+		o := newOpenRig(t, h, []egress.Rule{apiRule()}, bearer)
+		r, _ := http.NewRequest("GET", o.at("api.example.com", "/v1/x"), nil)
+		r.Header.Set("Authorization", "Bearer "+placeholder1)
+		res, err := o.inside(t, false).Do(r)
+		var all string
+		if err == nil {
+			b, _ := io.ReadAll(res.Body)
+			all = fmt.Sprint(res.Header, string(b))
+			res.Body.Close()
+		}
+		if strings.Contains(all, secret1) || strings.Contains(all, "whatever") {
+			t.Errorf("%s: %s came in", name, all)
+		}
+		o.last(t, ReasonInAnswer)
+	}
+}
+
+// A secret that cannot be had stops the request; what went wrong is not the sandbox's to read.
+func TestCredentialThatIsNotThere(t *testing.T) {
+	for _, value := range []func(context.Context) (string, error){
+		func(context.Context) (string, error) { return "", errors.New("no such file: /home/somebody/secret") },
+		func(context.Context) (string, error) { return "short", nil },
+		func(context.Context) (string, error) { return "two\r\nX-Evil: lines in a secret", nil },
+	} {
+		o := newOpenRig(t, nil, []egress.Rule{apiRule()}, bearer, func(p *ProxyConfig) { p.Credentials[0].Value = value })
+		status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": "Bearer " + placeholder1}, "")
+		if status != 502 || strings.Contains(body, "somebody") || o.reached() != 0 {
+			t.Errorf("%d %q, reached %d", status, body, o.reached())
+		}
+	}
+}
+
+func TestCredentialConfigs(t *testing.T) {
+	good := func() ProxyConfig {
+		p := ProxyConfig{Authority: authority(t), Rules: []egress.Rule{{Host: "api.example.com", Port: 443, Protocol: egress.HTTPS, Methods: []string{"GET"}, Paths: []string{"/**"}}}}
+		bearer(&p)
+		return p
+	}
+	if err := good().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*ProxyConfig){
+		"no authority":   func(p *ProxyConfig) { p.Authority = nil; p.Rules = nil },
+		"two places":     func(p *ProxyConfig) { p.Credentials[0].Query = "key" },
+		"no place":       func(p *ProxyConfig) { p.Credentials[0].Header = "" },
+		"no host":        func(p *ProxyConfig) { p.Credentials[0].Hosts = nil },
+		"odd host":       func(p *ProxyConfig) { p.Credentials[0].Hosts = []string{"API.example.com"} },
+		"hop by hop":     func(p *ProxyConfig) { p.Credentials[0].Header = "Connection" },
+		"no placeholder": func(p *ProxyConfig) { p.Credentials[0].Placeholder = "short" },
+		"tcp as well": func(p *ProxyConfig) {
+			p.Rules = append(p.Rules, egress.Rule{Host: "*.example.com", Port: 22, Protocol: egress.TCP})
+		},
+		"http as well": func(p *ProxyConfig) {
+			p.Rules = append(p.Rules, egress.Rule{Host: "api.example.com", Port: 80, Protocol: egress.HTTP, Methods: []string{"GET"}, Paths: []string{"/"}})
+		},
+	} {
+		p := good()
+		change(&p)
+		if err := p.Check(); err == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestForgeIsRead(t *testing.T) {
+	wide := egress.Rule{Host: "forge.example.com", Protocol: egress.HTTPS, Methods: []string{"*"}, Paths: []string{"/**"}, OwnAuth: true}
+	o := newOpenRig(t, nil, []egress.Rule{wide}, func(p *ProxyConfig) { p.Forges = []string{"forge.example.com"} })
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/api/v1/repos/a/b", "", 200},
+		{"POST", "/a/b.git/git-upload-pack", "0000", 200},
+		{"POST", "/graphql", `{"query":"{ viewer { login } }"}`, 200},
+		{"POST", "/graphql", `{"query":"mutation { a }"}`, 403},
+		{"POST", "/graphql", strings.Repeat(" ", egress.MaxGraphQL+1), 403},
+		{"POST", "/api/v1/repos/a/b/pulls", `{}`, 403},
+		{"POST", "/a/b.git/git-receive-pack", "", 403},
+		{"DELETE", "/api/v1/repos/a/b", "", 403},
+	} {
+		before := o.reached()
+		status, body := o.ask(t, c.method, o.at("forge.example.com", c.path), nil, c.body)
+		if status != c.status || (status == 200) != (o.reached() == before+1) {
+			t.Errorf("%s %s %.40s: %d %q", c.method, c.path, c.body, status, body)
+		} else if status == 200 && o.body[before] != c.body {
+			t.Errorf("%s %s: the body became %q", c.method, c.path, o.body[before])
+		}
+	}
+}
+
+// A token that may write to a forge brings nothing in.
+func TestForgeCredentialWithWriteScope(t *testing.T) {
+	scopes := ""
+	o := newOpenRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-OAuth-Scopes", scopes)
+		_, _ = io.WriteString(w, "data")
+	}, []egress.Rule{apiRule()}, bearer, func(p *ProxyConfig) { p.Forges = []string{"api.example.com"} })
+	for s, want := range map[string]int{"": 200, "read:org, user:email": 200, "repo": 403, "read:org, workflow": 403, "public_repo": 403} {
+		scopes = s
+		if status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": "Bearer " + placeholder1}, ""); status != want {
+			t.Errorf("%q: %d %q", s, status, body)
+		}
+	}
+}
+
+func TestAuthority(t *testing.T) {
+	if _, err := NewAuthority([]byte("short"), time.Now()); sallyport.CodeOf(err) != sallyport.CodeInvalid {
+		t.Errorf("a short seed: %v", err)
+	}
+	seed := []byte("a seed of one Attempt")
+	a, _ := NewAuthority(seed, time.Now())
+	again, _ := NewAuthority(seed, time.Now().Add(time.Hour))
+	other, _ := NewAuthority([]byte("a seed of another one"), time.Now())
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(a.PEM())
+	for _, host := range []string{"a.example.com", "192.0.2.1", "2001:db8::1", strings.Repeat("a", 60) + "." + strings.Repeat("b", 60) + ".example"} {
+		n, err := egress.Host(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := again.leaf(n, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		verify := func(c *tls.Certificate) error {
+			_, err := c.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: trusted})
+			return err
+		}
+		if err := verify(leaf); err != nil {
+			t.Errorf("%s: what a later driver signs is not trusted: %v", host, err)
+		}
+		if life := leaf.Leaf.NotAfter.Sub(leaf.Leaf.NotBefore); life > 24*time.Hour {
+			t.Errorf("%s: a leaf lives %s", host, life)
+		}
+		if same, _ := again.leaf(n, time.Now()); same != leaf {
+			t.Errorf("%s: not kept", host)
+		}
+		if late, _ := again.leaf(n, time.Now().Add(23*time.Hour)); late == leaf {
+			t.Errorf("%s: an old one is kept", host)
+		}
+		if foreign, _ := other.leaf(n, time.Now()); verify(foreign) == nil {
+			t.Errorf("%s: another Attempt's is trusted", host)
+		}
+	}
+	for i := range 3 * maxLeaves {
+		n, _ := egress.Host(fmt.Sprintf("h%d.example.com", i))
+		if _, err := a.leaf(n, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(a.leaves) > maxLeaves {
+		t.Errorf("%d leaves are kept", len(a.leaves))
+	}
+}
