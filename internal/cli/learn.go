@@ -95,8 +95,8 @@ func proposal(refused []sallyport.Refusal) []egress.Rule {
 func (a *app) egressVerb() *cobra.Command {
 	var asJSON bool
 	presets := &cobra.Command{
-		Use:   "presets",
-		Short: "List the presets of egress: and what each allows",
+		Use:     "presets",
+		Short:   "List the presets of egress: and what each allows",
 		Long:    "List the words that egress: knows, with the rules that each stands for.",
 		Example: "  sallyport egress presets\n  sallyport egress presets --json",
 		Args:    cobra.NoArgs,

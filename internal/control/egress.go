@@ -8,8 +8,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
 	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/journal"
@@ -49,6 +51,7 @@ func proxyEnvironment(m sallyport.Manifest) map[string]string {
 		env[name] = fmt.Sprintf("http://127.0.0.1:%d", wayOut(m))
 		env[strings.ToLower(name)] = env[name]
 	}
+	env["NODE_USE_ENV_PROXY"] = "1" // from Node 24 on; earlier ones have no such setting
 	env["NO_PROXY"], env["no_proxy"] = "127.0.0.1,localhost", "127.0.0.1,localhost"
 	return env
 }
@@ -71,7 +74,7 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 		return err
 	}
 	heard := hear(ctx, d)
-	c, err := gatewayConfig(d.m, f.Placeholder, heard.refused)
+	c, err := gatewayConfig(d.m, f.held, heard.refused)
 	if err == nil {
 		var s *gateway.Server
 		if s, err = gateway.Serve(ctx, ln, c); err == nil {
@@ -84,14 +87,19 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	return errors.Join(err, heard.stop(), d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
 }
 
-func gatewayConfig(m sallyport.Manifest, placeholder string, refused func(gateway.Denied)) (c gateway.Config, err error) {
+func gatewayConfig(m sallyport.Manifest, h held, refused func(gateway.Denied)) (c gateway.Config, err error) {
 	if e := m.Agent.Endpoint; e != nil {
-		c.Endpoint, c.Placeholder, c.Credential = *e, placeholder, gateway.FromEnv(e.CredentialEnv, os.Getenv)
+		c.Endpoint, c.Placeholder, c.Credential = *e, h.Placeholder, gateway.FromEnv(e.CredentialEnv, os.Getenv)
 	}
 	if !proxied(m) {
 		return c, nil
 	}
-	c.Proxy = &gateway.ProxyConfig{Rules: m.Egress, Resolve: map[string]netip.Addr{}, Refused: refused}
+	c.Proxy = &gateway.ProxyConfig{Rules: m.Egress, Resolve: map[string]netip.Addr{}, Refused: refused, Forges: egress.Forges(), Learn: m.Learn}
+	if h.Authority != "" {
+		if c.Proxy.Authority, err = gateway.NewAuthority([]byte(h.Authority), time.Now()); err != nil {
+			return c, err
+		}
+	}
 	for name, text := range m.Resolve {
 		if c.Proxy.Resolve[name], err = netip.ParseAddr(text); err != nil {
 			return c, &sallyport.Error{Op: "read manifest", Code: sallyport.CodeCorrupt, Subject: "resolve." + name, Err: err}

@@ -182,6 +182,18 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	}
 	env := d.environment(started.Env)
 	maps.Copy(env, proxyEnvironment(d.m))
+	h := held{Placeholder: task.Placeholder}
+	if opensTLS(d.m) {
+		if h.Authority, err = id.Secret(); err != nil {
+			return f, co, err
+		}
+		more, told, err := trusting(h.Authority)
+		if err != nil {
+			return f, co, err
+		}
+		files = append(files, more...)
+		maps.Copy(env, told)
+	}
 	if d.m.Terminal {
 		env["TERM"] = "xterm-256color"
 	}
@@ -191,7 +203,7 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	}
 	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m),
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
-	if f, err = d.intend(ctx, spec, d.m.Agent.Name, task.Placeholder); err != nil {
+	if f, err = d.intend(ctx, spec, d.m.Agent.Name, h); err != nil {
 		return f, co, err
 	}
 	if err := d.tellRepository(ctx); err != nil {

@@ -288,7 +288,7 @@ func loadedNew(rec collect.Record, body io.Reader) (bool, error) {
 // runOnce makes a sandbox for one command, keeps its output, lets after look at what is left, and proves the
 // sandbox gone.
 func (d *driver) runOnce(ctx context.Context, spec provider.Spec, co change.Checkout, label, log string, after func(provider.Wire, provider.Exit) error) (provider.Exit, error) {
-	f, err := d.intend(ctx, spec, label, "")
+	f, err := d.intend(ctx, spec, label, held{})
 	if err != nil {
 		return provider.Exit{}, err
 	}

@@ -20,9 +20,15 @@ import (
 // frozen is what an Allocation is made from, durable before its intent: a later driver makes the very same
 // sandbox again or connects to it.
 type frozen struct {
-	Spec        provider.Spec `json:"spec"`
-	Secret      string        `json:"secret"`
-	Placeholder string        `json:"placeholder,omitempty"` // what the agent holds instead of a credential
+	Spec   provider.Spec `json:"spec"`
+	Secret string        `json:"secret"`
+	held
+}
+
+// held is what belongs to the sandbox of an agent, for as long as it is there.
+type held struct {
+	Placeholder string `json:"placeholder,omitempty"` // what the agent has instead of a credential
+	Authority   string `json:"authority,omitempty"`   // seed of the gateway's authority; empty: TLS is not opened
 }
 
 func (d *driver) frozenPath(a sallyport.AllocationID) string {
@@ -30,7 +36,7 @@ func (d *driver) frozenPath(a sallyport.AllocationID) string {
 }
 
 // intend chooses an Allocation's id and makes spec and intent durable. Nothing exists yet.
-func (d *driver) intend(ctx context.Context, spec provider.Spec, label, placeholder string) (frozen, error) {
+func (d *driver) intend(ctx context.Context, spec provider.Spec, label string, h held) (frozen, error) {
 	raw, err := id.New(sallyport.AllocationPrefix)
 	if err != nil {
 		return frozen{}, err
@@ -45,7 +51,7 @@ func (d *driver) intend(ctx context.Context, spec provider.Spec, label, placehol
 	if spec.Limits.CPU == 0 && slices.Contains(spec.Require, sallyport.LayerCPU) {
 		spec.Limits.CPU = float64(runtime.NumCPU()) // a layer that must hold needs a limit: the whole machine's
 	}
-	f := frozen{Spec: spec, Secret: secret, Placeholder: placeholder}
+	f := frozen{Spec: spec, Secret: secret, held: h}
 	if err := d.learn(f); err != nil {
 		return f, err
 	}

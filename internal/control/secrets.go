@@ -64,7 +64,7 @@ func (d *driver) learn(f frozen) error {
 	s := &d.redaction
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, value := range map[string]string{"wire": f.Secret, "placeholder": f.Placeholder} {
+	for name, value := range map[string]string{"wire": f.Secret, "placeholder": f.Placeholder, "authority": f.Authority} {
 		if value != "" {
 			s.known[name+"."+string(f.Spec.Allocation)] = []byte(value)
 		}

@@ -33,7 +33,7 @@ func knowing(t *testing.T) *driver {
 
 func TestWhatADriverKnows(t *testing.T) {
 	d := knowing(t)
-	if err := d.learn(frozen{Spec: provider.Spec{Allocation: "alc_1"}, Secret: "key-to-the-wire", Placeholder: "sallyport-placeholder-1"}); err != nil {
+	if err := d.learn(frozen{Spec: provider.Spec{Allocation: "alc_1"}, Secret: "key-to-the-wire", held: held{Placeholder: "sallyport-placeholder-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := d.redactor()

@@ -6,6 +6,12 @@ import (
 	"strings"
 )
 
+// Forges are the hosts of the well-known public forges at which changes could be published, sorted: their pages, their
+// APIs, and where they take uploads. From a sandbox they are only read.
+func Forges() []string {
+	return []string{"api.bitbucket.org", "api.github.com", "bitbucket.org", "codeberg.org", "gist.github.com", "git.sr.ht", "github.com", "gitlab.com", "uploads.github.com"}
+}
+
 // MaxGraphQL bounds the body of a query that ForgeRead looks into, in bytes.
 const MaxGraphQL = 1 << 20
 

@@ -319,7 +319,9 @@ func TestCredentialIsPutIn(t *testing.T) {
 				return p == secret1
 			}},
 		"query": {func(c *Credential) { c.Query = "key" }, nil, "?a=b&key=" + placeholder1,
-			func(r *http.Request) bool { return r.URL.Query().Get("key") == secret1 && r.URL.Query().Get("a") == "b" }},
+			func(r *http.Request) bool {
+				return r.URL.Query().Get("key") == secret1 && r.URL.Query().Get("a") == "b"
+			}},
 	} {
 		o := newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
 			k := Credential{Name: "api", Hosts: []string{"api.example.com"}, Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }}
@@ -376,9 +378,11 @@ func TestPlaceholderHasOnePlace(t *testing.T) {
 // An upstream that echoes the secret, in a header, in a body, over pieces, or in an encoding, brings nothing in.
 func TestSecretStaysOutside(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
-		"header":   func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Echo", "a "+secret1) },
-		"location": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example/?"+secret1, 302) },
-		"body":     func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "you said %q", r.Header["Authorization"]) },
+		"header": func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Echo", "a "+secret1) },
+		"location": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://evil.example/?"+secret1, 302)
+		},
+		"body": func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "you said %q", r.Header["Authorization"]) },
 		"pieces": func(w http.ResponseWriter, r *http.Request) {
 			for _, c := range secret1 {
 				_, _ = io.WriteString(w, string(c))

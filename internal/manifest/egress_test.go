@@ -59,8 +59,6 @@ func TestEgressCompiles(t *testing.T) {
 			in.Ceiling = operator(t, etc, "grants: forbid\n")
 			return in
 		}, "flag egress " + plainC + " goes beyond policy, and the policy at " + etc + ":2:9 forbids grants", sallyport.CodeDenied},
-		{"a flag that needs a later version", func() Input { return flags(input(nil), sallyport.WorkOrder{Reach: reach(t, "a.example")}) },
-			"flag egress a.example: a choice of methods needs a look into TLS, which arrives with a later version", sallyport.CodeUnsupported},
 		{"a work order narrows", func() Input {
 			return order(t, input(repository(t, "egress: ["+wholeA+", "+plainC+"]\n")), "egress: ["+plainC+"]\n")
 		}, plainC, 0},

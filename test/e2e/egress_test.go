@@ -154,6 +154,75 @@ func TestEgress(t *testing.T) {
 	})
 }
 
+// TestEgressOpened: an https rule is held to its methods, paths and git reads with the usual clients, none of which is
+// told of an authority by hand.
+func TestEgressOpened(t *testing.T) {
+	world.Each(t, func(t *testing.T, w *world.World) {
+		w.Small()
+		net := connect(t, w)
+		// The trusted side knows the test's servers as an operator's private authority.
+		w.Env = append(w.Env, "SSL_CERT_FILE="+w.File(filepath.Join(w.Dir, "outside.pem"), net.certificate))
+		at := "https://example.com:" + net.secure
+		for _, program := range []string{"/usr/bin/python3", "/usr/bin/curl"} {
+			if _, err := os.Stat(program); err != nil {
+				t.Skip("missing capability: " + program)
+			}
+		}
+		source := w.File(filepath.Join(w.Dir, "client", "main.go"), `package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	r, err := http.Get(os.Args[1])
+	if err != nil {
+		fmt.Println("go:", err)
+		return
+	}
+	b, _ := io.ReadAll(r.Body)
+	fmt.Print("go: ", string(b))
+}
+`)
+		build := exec.Command("go", "build", "-o", filepath.Join(w.Repo, "client"), source)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		w.Own(filepath.Join(w.Repo, "client"))
+		w.Commit("a client")
+		script := strings.Join([]string{
+			"echo good > a",
+			"curl -sS -m 20 " + at + "/hello?curl",
+			"curl -sS -m 20 -X POST " + at + "/hello?post",
+			"curl -sS -m 20 " + at + "/other",
+			`/usr/bin/python3 -c "import urllib.request as u; print('python:', u.urlopen('` + at + `/hello?python').read().decode())"`,
+			"./client " + at + "/hello?go",
+			"cd /tmp && git clone -q " + at + "/forge/lib.git && cd lib && echo cloned: $(cat t.sh | wc -l)",
+			"git -c user.name=a -c user.email=a@a commit -q --allow-empty -m x; git push -q origin HEAD:refs/heads/stolen 2>&1; echo push: $?",
+			"true",
+		}, "\n")
+		rule := "{host: example.com, port: " + net.secure + ", paths: [/hello]}"
+		git := "{host: example.com, port: " + net.secure + ", protocol: git, paths: [/forge/*]}"
+		rep := w.Run("opened", script, "--egress", rule, "--egress", git).Want(0).Report()
+		log := w.Log(rep.Attempt, "agent")
+		for _, want := range []string{"hello from outside\nsallyport: method-not-listed", "path-not-listed", "python: hello from outside", "go: hello from outside", "cloned: "} {
+			if !strings.Contains(log, want) {
+				t.Errorf("the agent did not say %q:\n%s", want, log)
+			}
+		}
+		if heard := net.heard(); strings.Contains(heard, "POST") && strings.Contains(heard, "post") || strings.Contains(heard, "/other") || strings.Contains(heard, "receive-pack") {
+			t.Errorf("outside was asked:\n%s", heard)
+		}
+		if strings.Contains(log, "push: 0") || w.Command(w.Dir, "git", "--git-dir=origin/lib.git", "branch", "--list", "stolen").Out != "" {
+			t.Errorf("a push went through:\n%s", log)
+		}
+	})
+}
+
 // TestEgressEmpty: nothing listed is nothing, and there is not even a way to ask.
 func TestEgressEmpty(t *testing.T) {
 	t.Parallel()
@@ -191,14 +260,6 @@ func TestEgressIsGranted(t *testing.T) {
 	if log := w.Log(w.Run("job", script).Want(0).Report().Attempt, "agent"); !strings.Contains(log, "hello from outside") {
 		t.Errorf("granted, and yet:\n%s", log)
 	}
-	for _, f := range []struct{ line, words string }{
-		{"egress: [npm]", "registry.npmjs.org"},
-		{"egress: [files.test]", `{host: files.test, methods: ["*"], own-auth: true}`},
-		{"egress: [{host: files.test, protocol: git}]", "a later version"},
-	} {
-		w.File("sallyport.yaml", world.Policy("sh t.sh", f.line))
-		refused(w, w.Run("later", "true"), 40, "sallyport.yaml:3:10", "look into TLS", f.words)
-	}
 }
 
 // TestLearn: a run whose refusals become the block that the next run needs.
@@ -207,9 +268,9 @@ func TestLearn(t *testing.T) {
 	w := world.New(t)
 	w.Small()
 	net := connect(t, w)
-	script := "curl -fsS -m 20 http://files.test:" + net.plain + "/hello; curl -sS -m 20 https://example.com/; echo good > a"
+	script := "curl -fsS -m 20 http://files.test:" + net.plain + "/hello; curl -fsS -m 20 https://example.com/; echo good > a"
 	r := w.Sallyport("learn", "--name", "l", "--", "sh", "-c", script).Want(0)
-	want := "egress:\n  - {host: example.com, methods: [\"*\"], own-auth: true}\n  - {host: files.test, protocol: http, port: " + net.plain + ", paths: [/hello]}\n"
+	want := "egress:\n  - {host: example.com, paths: [/]}\n  - {host: files.test, protocol: http, port: " + net.plain + ", paths: [/hello]}\n"
 	if r.Out != want {
 		t.Fatalf("learned\n%s\nwant\n%s", r.Out, want)
 	}

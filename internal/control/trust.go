@@ -1,0 +1,64 @@
+package control
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
+	"sallyport.dev/sallyport/internal/gateway"
+	"sallyport.dev/sallyport/internal/provider"
+)
+
+// opensTLS says that some rule is held by reading what is inside TLS, so that the agent's programs have to trust the
+// Attempt's own authority.
+func opensTLS(m sallyport.Manifest) bool {
+	return proxied(m) && (m.Learn || slices.ContainsFunc(m.Egress, func(r sallyport.EgressRule) bool { return !egress.Unread(r) && r.Protocol != egress.HTTP }))
+}
+
+const (
+	authorityFile = "gateway-ca.pem"     // the authority alone, for what adds to the usual ones
+	bundleFile    = "gateway-bundle.pem" // with the host's, for what takes one file instead of the usual ones
+)
+
+// addTrusting and onlyTrusting are the variables by which programs are told whom to trust. Sources: the manuals of Node
+// and Deno (add); Go, OpenSSL and Python (SSL_CERT_FILE), curl, git, requests, pip and cargo (one file).
+var (
+	addTrusting  = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
+	onlyTrusting = []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CARGO_HTTP_CAINFO"}
+)
+
+// hostBundles is where distributions keep the authorities that the host trusts, in one file. The first that is there
+// counts, as in Go's crypto/x509.
+var hostBundles = []string{
+	"/etc/ssl/certs/ca-certificates.crt", // Debian, Arch, Alpine
+	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora, RHEL
+	"/etc/ssl/ca-bundle.pem",             // openSUSE
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+	"/etc/ssl/cert.pem",
+}
+
+// trusting is what the agent's programs need so that they trust the authority of seed beside the host's.
+func trusting(seed string) (files []provider.File, env map[string]string, err error) {
+	a, err := gateway.NewAuthority([]byte(seed), time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	all := a.PEM()
+	for _, path := range hostBundles {
+		if b, err := os.ReadFile(path); err == nil {
+			all = slices.Concat(b, []byte("\n"), all)
+			break
+		}
+	}
+	files = []provider.File{{Name: authorityFile, Data: a.PEM()}, {Name: bundleFile, Data: all}}
+	env = map[string]string{}
+	for _, name := range addTrusting {
+		env[name] = provider.FilesFolder + "/" + authorityFile
+	}
+	for _, name := range onlyTrusting {
+		env[name] = provider.FilesFolder + "/" + bundleFile
+	}
+	return files, env, nil
+}
