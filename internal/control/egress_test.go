@@ -52,7 +52,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.refusals = hear(t.Context(), d)
-		c, err := gatewayConfig(d.m, held{}, d.refusals.refused)
+		c, err := gatewayConfig(d.m, held{Authority: "a seed of one Attempt"}, d.refusals.refused)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,10 +11,10 @@ import (
 	"sallyport.dev/sallyport/internal/provider"
 )
 
-// opensTLS says that some rule is held by reading what is inside TLS, so that the agent's programs have to trust the
-// Attempt's own authority.
+// opensTLS says that something is held by reading what is inside TLS, so that the agent's programs have to trust the
+// Attempt's own authority. Where the model's host is listed as well, its requests are among that.
 func opensTLS(m sallyport.Manifest) bool {
-	return proxied(m) && (m.Learn || slices.ContainsFunc(m.Egress, func(r sallyport.EgressRule) bool { return !egress.Unread(r) && r.Protocol != egress.HTTP }))
+	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || slices.ContainsFunc(m.Egress, func(r sallyport.EgressRule) bool { return !egress.Unread(r) && r.Protocol != egress.HTTP }))
 }
 
 const (

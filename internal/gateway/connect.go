@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -63,8 +64,14 @@ func closeAll(conns ...net.Conn) {
 
 // sayNo answers a proxy request with its refusal, in words: it is read by a person or a model, behind any client.
 func (s *Server) sayNo(w http.ResponseWriter, e *Event, no *denial) {
-	s.denied(e, no)
-	say(w, no.status(), string(no.Reason), no.text())
+	if no.challenge {
+		// git and others send a password only when they are asked for one.
+		e.Kind, e.Status = Local, no.status()
+		w.Header().Set("WWW-Authenticate", `Basic realm="sallyport"`)
+	} else {
+		s.denied(e, no)
+	}
+	s.say(w, e, no.status(), string(no.Reason), no.text())
 }
 
 func (s *Server) sayBroken(w http.ResponseWriter, e *Event, err error) {
@@ -73,18 +80,40 @@ func (s *Server) sayBroken(w http.ResponseWriter, e *Event, err error) {
 		s.sayNo(w, e, no)
 		return
 	}
-	s.broke(e, err)
-	e.Status = http.StatusBadGateway
-	// The detail names addresses of the trusted side's networks: for the operator only.
-	say(w, e.Status, e.Reason, "the host is allowed, but could not be reached from the trusted side")
+	// The detail names addresses and certificates of the trusted side: for the operator only.
+	s.fail(w, e, "upstream", "the host is allowed, but could not be reached from the trusted side", err)
+}
+
+// fail answers what went wrong on the trusted side.
+func (s *Server) fail(w http.ResponseWriter, e *Event, reason, message string, err error) {
+	e.Kind, e.Status, e.Reason, e.Message = Failed, http.StatusBadGateway, reason, printable(err.Error(), 300)
+	s.say(w, e, e.Status, reason, message)
 }
 
 // say closes the connection, so that each refusal falls under the accept rate.
-func say(w http.ResponseWriter, status int, reason, text string) {
+func (s *Server) say(w http.ResponseWriter, e *Event, status int, reason, text string) {
 	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Connection", "close")
 	h.Set("X-Sallyport-Reason", reason)
+	if e.model {
+		answer(w, status, reason, text)
+		return
+	}
+	h.Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, "sallyport: "+reason+": "+text+"\n")
+}
+
+// answer writes the error shape that both the Messages and the Responses API use.
+func answer(w http.ResponseWriter, status int, reason, text string) {
+	kind := "permission_error"
+	if status >= 500 {
+		kind = "api_error"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type":  "error",
+		"error": map[string]string{"type": kind, "code": reason, "message": "sallyport: " + text},
+	})
 }

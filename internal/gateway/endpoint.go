@@ -2,14 +2,17 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
 )
 
 // Check reports CodeInvalid, naming the field, unless e is an endpoint that Serve would forward to. Upstream
@@ -21,12 +24,16 @@ func Check(e sallyport.Endpoint) error {
 	return err
 }
 
-// route is an Endpoint compiled: everything that leaves is taken from here, nothing from a request.
+// route is an Endpoint compiled: where a request goes is taken from here, nothing of it from a request.
 type route struct {
-	base    url.URL
-	targets map[string]*url.URL // by exact request target
-	header  string              // canonical
-	prefix  string
+	base     url.URL
+	name     egress.Name
+	port     uint16
+	protocol egress.Protocol
+	targets  map[string]*url.URL // by exact request target
+	list     string              // of the targets, for a person
+	header   string              // canonical
+	prefix   string
 }
 
 func compile(e sallyport.Endpoint) (*route, error) {
@@ -53,7 +60,23 @@ func compile(e sallyport.Endpoint) (*route, error) {
 		return nil, invalid("prefix", "expected text that may stand in a header")
 	}
 	r.header = strings.ToLower(e.Header)
-	return r, nil
+	r.list = strings.Join(slices.Sorted(maps.Keys(r.targets)), ", ")
+	return r, r.setPlace()
+}
+
+// setPlace reads the host as every other is read.
+func (r *route) setPlace() (err error) {
+	host, port := r.base.Host, uint16(443)
+	if r.protocol = egress.HTTPS; r.base.Scheme == "http" {
+		r.protocol, port = egress.HTTP, 80
+	}
+	if r.base.Hostname() == "localhost" {
+		host = strings.Replace(host, "localhost", "127.0.0.1", 1)
+	}
+	if r.name, r.port, err = egress.Authority(host, port); err != nil {
+		return invalid("upstream", "expected a host that has one meaning: "+err.Error())
+	}
+	return nil
 }
 
 func parseUpstream(s string) (*url.URL, error) {

@@ -28,6 +28,8 @@ type Event struct {
 	Up      int64         `json:"bytes_up"`
 	Down    int64         `json:"bytes_down"`
 	Took    time.Duration `json:"took_ns"`
+
+	model bool // to the agent's endpoint
 }
 
 // Counters sum up a Server's life. Bytes are of bodies: Up to the upstream, Down to the agent.

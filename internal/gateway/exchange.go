@@ -34,11 +34,16 @@ type exchange struct {
 	credential *Credential // nil: none is put in
 	secret     string      // its value
 	body       io.Reader   // what leaves instead of the request's own body; nil: that
+	model      *model      // nil: not to the agent's endpoint
 }
 
 // exchange forwards one request to the host that its rule allows.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
-	x, no := s.admit(r)
+	admit := s.admit
+	if e.model {
+		admit = s.admitModel
+	}
+	x, no := admit(r)
 	if no == nil {
 		no = s.readOnly(r, x)
 	}
@@ -54,9 +59,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
 	if x.credential != nil {
 		var err error
 		if x.secret, err = x.credential.read(r.Context()); err != nil {
-			s.broke(e, err)
-			e.Status, e.Reason = http.StatusBadGateway, "credential"
-			say(w, e.Status, e.Reason, "the credential for this host is not available on the trusted side")
+			s.fail(w, e, "credential", "the credential for this host is not available on the trusted side", err)
 			return
 		}
 	}
@@ -83,7 +86,7 @@ func (s *Server) admit(r *http.Request) (*exchange, *denial) {
 
 // readOnly holds a forge to reads.
 func (s *Server) readOnly(r *http.Request, x *exchange) *denial {
-	if !s.proxy.forge(x.Name) {
+	if x.model != nil || !s.proxy.forge(x.Name) {
 		return nil
 	}
 	var body []byte
@@ -174,16 +177,27 @@ func ownAuthentication(h http.Header, q egress.Request, rule egress.Rule) *denia
 // pass sends the request on and brings the answer in. The request that leaves is made anew, so that its framing is ours.
 func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *exchange) {
 	rc := http.NewResponseController(w)
-	_ = rc.EnableFullDuplex() // as in forward
+	// Otherwise the server drains and closes the body at our first byte, and the transport, which may still be sending
+	// it when the host answers early, takes the closed body for a failure and cuts the answer.
+	_ = rc.EnableFullDuplex()
 	body := &meteredBody{countedBody: countedBody{r: r.Body, rc: rc, max: math.MaxInt64}, quota: x.quota}
+	transport := s.proxy.transports[x.Protocol]
+	if x.model != nil {
+		body.max, transport = maxBody, x.model.transport
+	}
 	if x.body != nil {
 		body.r = io.NopCloser(x.body)
 	}
+	// Also when the answer is cut by a panic. After the close the transport touches the connection no more.
 	defer func() { _ = body.Close(); e.Up += body.passed.Load() }()
-	res, err := s.proxy.transports[x.Protocol].RoundTrip(s.proxyRequest(r, x, body))
+	res, err := transport.RoundTrip(x.request(r, body))
 	switch {
+	case err != nil && body.tooLarge():
+		s.sayNo(w, e, because(x.Request, ReasonBody, ""))
 	case err != nil && body.spent.Load():
 		s.sayNo(w, e, because(x.Request, ReasonUp, ""))
+	case err != nil && s.live.Err() != nil:
+		s.sayNo(w, e, because(x.Request, ReasonEnded, ""))
 	case err != nil:
 		s.sayBroken(w, e, err)
 	default:
@@ -192,7 +206,8 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 	}
 }
 
-func (s *Server) proxyRequest(r *http.Request, x *exchange, body *meteredBody) *http.Request {
+// request is what leaves. Where it goes is what was decided on.
+func (x *exchange) request(r *http.Request, body io.ReadCloser) *http.Request {
 	host := egress.HostPort(x.Name, x.Port)
 	standard := map[egress.Protocol]string{egress.HTTP: ":80", egress.HTTPS: ":443"}[x.Protocol]
 	out := &http.Request{
@@ -200,6 +215,9 @@ func (s *Server) proxyRequest(r *http.Request, x *exchange, body *meteredBody) *
 		// Opaque leaves as it is: what was decided on, not what it decodes to.
 		URL:    &url.URL{Scheme: string(x.Protocol), Host: host, Opaque: x.Path, RawQuery: x.Query},
 		Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if x.model != nil {
+		out.URL, out.Host = x.model.targets[r.RequestURI], x.model.base.Host
 	}
 	if r.ContentLength == 0 {
 		out.Body = http.NoBody
@@ -234,10 +252,7 @@ func (s *Server) bring(w http.ResponseWriter, res *http.Response, e *Event, x *e
 		return
 	}
 	endToEnd(w.Header(), res.Header)
-	w.Header().Del("Alt-Svc") // another host or QUIC, past the proxy
-	if !x.rule.OwnAuth {
-		w.Header().Del("Set-Cookie") // the next request would be refused for it
-	}
+	keepOut(w.Header(), x)
 	w.WriteHeader(res.StatusCode)
 	e.Kind, e.Status = Forwarded, res.StatusCode
 	why, err := s.pour(w, res.Body, e, x)
@@ -261,10 +276,12 @@ func (s *Server) tells(res *http.Response, x *exchange) *denial {
 		return nil
 	}
 	switch enc := res.Header.Get("Content-Encoding"); {
+	case x.model != nil && (res.StatusCode < 200 || res.StatusCode >= 300 && res.StatusCode < 400):
+		return because(x.Request, ReasonRedirect, "")
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		return because(x.Request, ReasonUpgrade, "a two-way connection cannot be watched for the credential")
 	case enc != "" && !strings.EqualFold(enc, "identity"):
-		return because(x.Request, ReasonInAnswer, "it may have: it came in an encoding that cannot be watched")
+		return because(x.Request, ReasonEncoding, printable(enc, 40))
 	}
 	if scopes := res.Header.Get("X-Oauth-Scopes"); s.proxy.forge(x.Name) && writes(scopes) {
 		return because(x.Request, ReasonScope, "it says "+printable(scopes, 100))
@@ -275,6 +292,18 @@ func (s *Server) tells(res *http.Response, x *exchange) *denial {
 		}
 	}
 	return nil
+}
+
+// keepOut takes away what would lead past the gateway or be refused in the next request.
+func keepOut(h http.Header, x *exchange) {
+	h.Del("Alt-Svc") // another host or QUIC
+	if !x.rule.OwnAuth {
+		h.Del("Set-Cookie")
+	}
+	if x.model != nil {
+		h.Del("Location")
+		h.Del("Www-Authenticate")
+	}
 }
 
 // writes says that a forge's list of a token's scopes has one that lets it change something.

@@ -25,6 +25,7 @@ import (
 type Credential struct {
 	Name        string
 	Hosts       []string // canonical names, exact
+	Port        uint16   // of the hosts; 0: every one
 	Header      string   // name of a header
 	Prefix      string   // before the secret in Header: "Bearer "
 	Basic       string   // user of basic authentication, whose password the secret is
@@ -37,20 +38,33 @@ type Credential struct {
 // checkCredentials refuses what could not be held, CodeInvalid.
 func (c ProxyConfig) checkCredentials() error {
 	for i, k := range c.Credentials {
-		if why := c.wrongCredential(k); why != "" {
+		why := k.wrong()
+		if c.Authority == nil {
+			why = "credentials are put in inside TLS, for which there is no authority"
+		}
+		if why != "" {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("credentials[%d] %.40q", i, k.Name), Message: why}
 		}
-		for _, r := range c.Rules {
-			if k.serves(r) && (r.Protocol == egress.TCP || r.Protocol == egress.HTTP) {
-				return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("credentials[%d] %.40q", i, k.Name),
-					Message: fmt.Sprintf("its host is also listed as %s, where no request could be held to the placeholder", egress.Line(r)), Hint: "list the host with https or git alone"}
-			}
+		if err := c.checkHeld(k); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (c ProxyConfig) wrongCredential(k Credential) string {
+// checkHeld refuses a rule beside which k's hosts could be used without its placeholder.
+func (c ProxyConfig) checkHeld(k Credential) error {
+	for _, r := range c.Rules {
+		if k.serves(r) && (r.Protocol == egress.TCP || r.Protocol == egress.HTTP || c.Authority == nil) {
+			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("credential %.40q", k.Name),
+				Message: fmt.Sprintf("its host is also listed as %s, where no request could be held to the placeholder", egress.Line(r)), Hint: "list the host with https or git alone"}
+		}
+	}
+	return nil
+}
+
+// wrong says what of k is not well formed, "" if nothing.
+func (k Credential) wrong() string {
 	set := 0
 	for _, s := range []string{k.Header, k.Basic, k.Query} {
 		if s != "" {
@@ -58,8 +72,6 @@ func (c ProxyConfig) wrongCredential(k Credential) string {
 		}
 	}
 	switch {
-	case c.Authority == nil:
-		return "credentials are put in inside TLS, for which there is no authority"
 	case set != 1:
 		return "expected exactly one of header, basic and query"
 	case k.Header != "" && (!httpguts.ValidHeaderFieldName(k.Header) || hopByHop[strings.ToLower(k.Header)]):
@@ -91,15 +103,15 @@ func usablePlaceholder(s string) bool {
 func (k Credential) serves(r egress.Rule) bool {
 	return slices.ContainsFunc(k.Hosts, func(h string) bool {
 		n, err := egress.Host(h)
-		return err == nil && egress.Listed([]egress.Rule{r}, n)
+		return err == nil && egress.Listed([]egress.Rule{r}, n) && (k.Port == 0 || k.Port == r.Port)
 	})
 }
 
 // credentials are those that are bound to n.
-func (p *proxy) credentials(n egress.Name) (bound []*Credential) {
-	for i := range p.Credentials {
-		if slices.Contains(p.Credentials[i].Hosts, n.String()) {
-			bound = append(bound, &p.Credentials[i])
+func (p *proxy) credentials(n egress.Name, port uint16) (bound []*Credential) {
+	for _, k := range p.held {
+		if slices.Contains(k.Hosts, n.String()) && (k.Port == 0 || k.Port == port) {
+			bound = append(bound, k)
 		}
 	}
 	return bound
@@ -110,27 +122,40 @@ func (p *proxy) forge(n egress.Name) bool { return slices.Contains(p.Forges, n.S
 // identify finds the credential that a request asks to be put in; nil for a host without one. What else could
 // authenticate is refused, unless rule lets the sandbox.
 func (p *proxy) identify(h http.Header, q egress.Request, rule egress.Rule) (*Credential, *denial) {
-	bound := p.credentials(q.Name)
-	var k *Credential
+	bound := p.credentials(q.Name, q.Port)
+	if len(bound) == 0 {
+		if what := p.strayed(h, q, nil); what != "" {
+			return nil, because(q, ReasonElsewhere, what)
+		}
+		return nil, ownAuthentication(h, q, rule)
+	}
+	if q.Protocol != egress.HTTPS {
+		return nil, because(q, ReasonPlaceholder, "inside TLS")
+	}
+	k := bound[0]
 	for _, c := range bound {
 		if c.presented(h, q) {
 			k = c
 			break
 		}
 	}
-	if what := p.strayed(h, q, k); what != "" {
-		return nil, because(q, ReasonElsewhere, what)
-	}
-	if len(bound) == 0 {
-		return nil, ownAuthentication(h, q, rule)
-	}
-	if k == nil || q.Protocol != egress.HTTPS {
-		return nil, because(q, ReasonPlaceholder, bound[0].place())
-	}
+	return k, p.identifyAs(h, q, k)
+}
+
+// identifyAs holds a request to the placeholder of k and to no other identity.
+func (p *proxy) identifyAs(h http.Header, q egress.Request, k *Credential) *denial {
 	if what := k.others(h, q); what != "" {
-		return nil, because(q, ReasonOther, what)
+		return because(q, ReasonOther, what)
 	}
-	return k, nil
+	if what := p.strayed(h, q, k); what != "" {
+		return because(q, ReasonElsewhere, what)
+	}
+	if !k.presented(h, q) {
+		no := because(q, ReasonPlaceholder, k.place())
+		no.challenge = k.Basic != "" && h.Get("Authorization") == ""
+		return no
+	}
+	return nil
 }
 
 // place says where the placeholder belongs.
@@ -211,11 +236,10 @@ func (p *proxy) strayed(h http.Header, q egress.Request, k *Credential) string {
 		values.Del(k.Query)
 		query = values.Encode()
 	}
-	for i := range p.Credentials {
-		c := &p.Credentials[i]
+	for _, c := range p.held {
 		for name, values := range h {
 			if k != nil && strings.ToLower(name) == k.header() {
-				continue // exactly one value, compared whole
+				continue // compared whole
 			}
 			for _, v := range values {
 				if holds(v, c.Placeholder) || holds(name, c.Placeholder) {

@@ -348,7 +348,7 @@ func TestPlaceholderHasOnePlace(t *testing.T) {
 	}{
 		"none":               {"api.example.com", nil, "", ReasonPlaceholder},
 		"another bearer":     {"api.example.com", map[string]string{"Authorization": "Bearer stolen-from-somebody"}, "", ReasonPlaceholder},
-		"another scheme":     {"api.example.com", map[string]string{"Authorization": "Token " + placeholder1}, "", ReasonElsewhere},
+		"another scheme":     {"api.example.com", map[string]string{"Authorization": "Token " + placeholder1}, "", ReasonPlaceholder},
 		"beside":             {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1, "X-Api-Key": "mine"}, "", ReasonOther},
 		"cookie":             {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1, "Cookie": "session=mine"}, "", ReasonOther},
 		"query":              {"api.example.com", map[string]string{"Authorization": "Bearer " + placeholder1}, "?access_token=mine", ReasonOther},
@@ -407,7 +407,11 @@ func TestSecretStaysOutside(t *testing.T) {
 		if strings.Contains(all, secret1) || strings.Contains(all, "whatever") {
 			t.Errorf("%s: %s came in", name, all)
 		}
-		o.last(t, ReasonInAnswer)
+		why := ReasonInAnswer
+		if name == "encoded" {
+			why = ReasonEncoding
+		}
+		o.last(t, why)
 	}
 }
 
@@ -423,6 +427,23 @@ func TestCredentialThatIsNotThere(t *testing.T) {
 		if status != 502 || strings.Contains(body, "somebody") || o.reached() != 0 {
 			t.Errorf("%d %q, reached %d", status, body, o.reached())
 		}
+	}
+}
+
+// git asks first without a password and answers a challenge; that is no refusal.
+func TestBasicIsAskedFor(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
+		p.Credentials = []Credential{{Name: "git", Hosts: []string{"api.example.com"}, Basic: "x-access-token", Placeholder: placeholder1,
+			Value: func(context.Context) (string, error) { return secret1, nil }}}
+	})
+	if status, _ := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), nil, ""); status != 401 || len(o.server.Denied()) != 0 || o.reached() != 0 {
+		t.Errorf("%d, refused %+v", status, o.server.Denied())
+	}
+	if status, _ := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": basic("x-access-token", "guessed")}, ""); status != 403 {
+		t.Errorf("a wrong password: %d", status)
+	}
+	if status, _ := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": basic("x-access-token", placeholder1)}, ""); status != 200 {
+		t.Errorf("the placeholder: %d", status)
 	}
 }
 

@@ -100,6 +100,7 @@ const opProxy = "open the way out"
 // proxy is a ProxyConfig at work for one Server.
 type proxy struct {
 	ProxyConfig
+	held       []*Credential
 	quotas     []*quota // by rule
 	transports map[egress.Protocol]*http.Transport
 	denials    denials
@@ -121,6 +122,10 @@ func newProxy(c ProxyConfig, connections int) (*proxy, error) {
 	// The caller's list may change; what was checked may not.
 	c.Rules, c.Resolve = slices.Clone(c.Rules), maps.Clone(c.Resolve)
 	p := &proxy{ProxyConfig: c}
+	p.Credentials = slices.Clone(c.Credentials)
+	for i := range p.Credentials {
+		p.held = append(p.held, &p.Credentials[i])
+	}
 	for _, r := range c.Rules {
 		p.quotas = append(p.quotas, &quota{limits: r.Limits})
 	}

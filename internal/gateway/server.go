@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"io"
 	"log"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,17 +39,13 @@ type Config struct {
 
 // Server forwards for one Attempt. All methods are safe for concurrent use.
 type Server struct {
-	proxy       *proxy // nil: none
-	route       *route
-	targetList  string
-	placeholder string
-	credential  func(context.Context) (string, error)
-	transport   *http.Transport
-	meter       meter
-	http        *http.Server
-	listener    net.Listener
-	front       *front // with a proxy: the listener
-	crew        crew   // of the proxy
+	model    *model // nil: none
+	proxy    *proxy
+	meter    meter
+	http     *http.Server
+	listener net.Listener
+	front    *front // with a proxy: the listener; nil: only the endpoint is served
+	crew     crew
 
 	live   context.Context // ends when the credential does
 	revoke context.CancelFunc
@@ -86,7 +80,7 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 		ErrorLog:                     log.New(io.Discard, "", 0), // its lines hold the sandbox's bytes
 		BaseContext:                  func(net.Listener) context.Context { return s.live },
 	}
-	if s.proxy != nil {
+	if c.Proxy != nil {
 		s.openFront()
 	}
 	go s.run()
@@ -99,19 +93,33 @@ func (s *Server) setEndpoint(c Config) error {
 	if c.Proxy != nil && c.Endpoint.Upstream == "" && len(c.Endpoint.Paths) == 0 {
 		return nil
 	}
-	route, err := compile(c.Endpoint)
+	r, err := compile(c.Endpoint)
 	if err != nil {
 		return err
 	}
-	s.route, s.placeholder, s.credential = route, c.Placeholder, c.Credential
-	s.targetList = strings.Join(slices.Sorted(mapKeys(route)), ", ")
-	s.transport = newTransport(route, c.Roots, c.Connections)
-	return c.check()
+	s.model = &model{route: r, transport: newTransport(r, c.Roots, c.Connections), credential: Credential{Name: "model API", Hosts: []string{r.name.String()}, Port: r.port,
+		Header: r.header, Prefix: r.prefix, Placeholder: c.Placeholder, Value: c.Credential}}
+	switch {
+	case !usablePlaceholder(c.Placeholder):
+		return invalid("placeholder", "expected at least 16 printable characters without spaces")
+	case c.Credential == nil:
+		return invalid("credential", "expected a way to read the credential")
+	}
+	return nil
 }
 
 func (s *Server) setProxy(c Config) (err error) {
+	config := ProxyConfig{}
 	if c.Proxy != nil {
-		s.proxy, err = newProxy(*c.Proxy, c.Connections)
+		config = *c.Proxy
+	}
+	if s.model != nil {
+		if err := config.checkHeld(s.model.credential); err != nil {
+			return err
+		}
+	}
+	if s.proxy, err = newProxy(config, c.Connections); err == nil && s.model != nil {
+		s.proxy.held = append(s.proxy.held, &s.model.credential)
 	}
 	return err
 }
@@ -131,26 +139,6 @@ func (s *Server) openFront() {
 		return ctx
 	}
 	go s.front.run()
-}
-
-func (c Config) check() error {
-	if len(c.Placeholder) < minCredential || strings.ContainsFunc(c.Placeholder, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return invalid("placeholder", "expected at least 16 printable characters without spaces")
-	}
-	if c.Credential == nil {
-		return invalid("credential", "expected a way to read the credential")
-	}
-	return nil
-}
-
-func mapKeys(r *route) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range r.targets {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 func newTransport(r *route, roots *x509.CertPool, connections int) *http.Transport {
@@ -228,12 +216,10 @@ func (s *Server) Close() error {
 	return nil
 }
 
-func (s *Server) transports() (all []*http.Transport) {
-	if s.transport != nil {
-		all = append(all, s.transport)
-	}
-	if s.proxy != nil {
-		all = slices.AppendSeq(all, maps.Values(s.proxy.transports))
+func (s *Server) transports() []*http.Transport {
+	all := slices.Collect(maps.Values(s.proxy.transports))
+	if s.model != nil {
+		all = append(all, s.model.transport)
 	}
 	return all
 }
@@ -247,63 +233,21 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.meter.record(e)
 	}()
 	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(stallTimeout))
-	if s.proxy != nil && proxied(r) {
-		s.serveProxy(w, r, &e)
-		return
-	}
-	if s.route == nil {
-		s.refuse(w, &e, &refusal{http.StatusNotFound, "no-endpoint", "this Attempt has no model endpoint; as a proxy, ask for http://HOST/PATH or CONNECT"})
-		return
-	}
-	if r.Method == http.MethodHead && r.RequestURI == "/" {
+	if e.model = s.front == nil || !proxied(r); e.model && s.model != nil && r.Method == http.MethodHead && r.RequestURI == "/" {
 		// Claude Code asks whether its endpoint is there. Nothing leaves.
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusOK)
 		e.Kind, e.Status = Local, http.StatusOK
 		return
 	}
-	if no := s.judge(r); no != nil {
-		s.refuse(w, &e, no)
-		return
-	}
-	s.forward(w, r, &e)
-}
-
-func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request, e *Event) {
 	if !s.crew.enter() {
 		e.Kind, e.Reason = Refused, string(ReasonEnded)
 		panic(http.ErrAbortHandler)
 	}
 	defer s.crew.leave()
-	if r.Method == http.MethodConnect {
-		s.connect(w, r, e)
+	if r.Method == http.MethodConnect && !e.model {
+		s.connect(w, r, &e)
 		return
 	}
-	s.exchange(w, r, e)
-}
-
-func (s *Server) refuse(w http.ResponseWriter, e *Event, no *refusal) {
-	e.Kind, e.Status, e.Reason, e.Message = Refused, no.status, no.reason, no.message
-	answer(w, no)
-}
-
-func (s *Server) fail(w http.ResponseWriter, e *Event, reason, message, detail string) {
-	e.Kind, e.Status, e.Reason, e.Message = Failed, http.StatusBadGateway, reason, printable(detail, 300)
-	answer(w, &refusal{http.StatusBadGateway, reason, message})
-}
-
-// answer writes the error shape that both the Messages and the Responses API use. It closes the connection,
-// so that refusals cost the sandbox one connection each and fall under the accept rate.
-func answer(w http.ResponseWriter, no *refusal) {
-	kind := "permission_error"
-	if no.status >= 500 {
-		kind = "api_error"
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close")
-	w.WriteHeader(no.status)
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"type":  "error",
-		"error": map[string]string{"type": kind, "code": no.reason, "message": "sallyport: " + no.message},
-	})
+	s.exchange(w, r, &e)
 }

@@ -436,7 +436,7 @@ func TestRevokeCutsWhatIsUnderWay(t *testing.T) {
 	if _, err := io.ReadAll(res.Body); err == nil {
 		t.Error("the answer ended as if it were whole")
 	}
-	if res, body := r.post(t, "/v1/messages", "{}"); res.StatusCode != 403 || !strings.Contains(body, "revoked") {
+	if res, body := r.post(t, "/v1/messages", "{}"); res.StatusCode != 403 || !strings.Contains(body, "attempt-ended") {
 		t.Errorf("after Revoke: %d %s", res.StatusCode, body)
 	}
 }
@@ -519,7 +519,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 
 func TestRefusalIsJSONForBothAPIs(t *testing.T) {
 	w := httptest.NewRecorder()
-	answer(w, &refusal{403, "target", `say "no"`})
+	answer(w, 403, "target", `say "no"`)
 	var got struct {
 		Type  string
 		Error struct{ Type, Code, Message string }
