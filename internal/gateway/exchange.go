@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"net/http"
@@ -45,7 +44,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
 	}
 	x, no := admit(r)
 	if no == nil {
-		no = s.readOnly(r, x)
+		no = s.lookInto(w, r, x)
 	}
 	if no == nil {
 		if why := x.quota.enter(time.Now()); why != "" {
@@ -82,28 +81,6 @@ func (s *Server) admit(r *http.Request) (*exchange, *denial) {
 	x := &exchange{Request: q, rule: s.proxy.Rules[d.Rule], quota: s.proxy.quotas[d.Rule]}
 	x.credential, no = s.proxy.identify(r.Header, q, x.rule)
 	return x, no
-}
-
-// readOnly holds a forge to reads.
-func (s *Server) readOnly(r *http.Request, x *exchange) *denial {
-	if x.model != nil || !s.proxy.forge(x.Name) {
-		return nil
-	}
-	var body []byte
-	if egress.GraphQL(x.Request) {
-		if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-			return because(x.Request, ReasonForge, "a query in a content encoding is not read")
-		}
-		var err error
-		if body, err = io.ReadAll(io.LimitReader(r.Body, egress.MaxGraphQL+1)); err != nil || len(body) > egress.MaxGraphQL {
-			return because(x.Request, ReasonForge, "the query is too large or was cut")
-		}
-		x.body = bytes.NewReader(body)
-	}
-	if !egress.ForgeRead(x.Request, body) {
-		return because(x.Request, ReasonForge, "")
-	}
-	return nil
 }
 
 // asked reads the request's target as it stands. On a bound connection Host must say the very same; in absolute form

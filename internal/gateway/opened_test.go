@@ -375,6 +375,38 @@ func TestPlaceholderHasOnePlace(t *testing.T) {
 	}
 }
 
+// A login in a body is somebody else's account, too.
+func TestNoLoginInABody(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()}, bearer)
+	const part = "--b\r\nContent-Disposition: form-data; name=%q\r\n\r\nx\r\n--b--\r\n"
+	for _, c := range []struct {
+		kind, body string
+		status     int
+	}{
+		{"application/json", `{"model":"m","max_tokens":5,"messages":[{"password":"in a text"}]}`, 200},
+		{"application/json", `{"username":"me"}`, 403},
+		{"application/json", `{"a":1,"Refresh_Token":"x"}`, 403},
+		{"text/plain", ` {"password":"x"}`, 403},
+		{"", `{"client_secret":"x"}`, 403},
+		{"application/x-www-form-urlencoded", "a=b&page_token=3", 200},
+		{"application/x-www-form-urlencoded; charset=utf-8", "grant_type=password", 403},
+		{"application/x-www-form-urlencoded", "a=b;c", 403},
+		{"multipart/form-data; boundary=b", fmt.Sprintf(part, "file"), 200},
+		{"multipart/form-data; boundary=b", fmt.Sprintf(part, "access_token"), 403},
+		{"multipart/form-data; boundary=b", "no form", 403},
+		{"application/x-www-form-urlencoded", "a=" + strings.Repeat("x", maxForm), 413},
+		{"application/octet-stream", "password=x", 200},
+	} {
+		before := o.reached()
+		status, body := o.ask(t, "POST", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": "Bearer " + placeholder1, "Content-Type": c.kind}, c.body)
+		if status != c.status || (status == 200) != (o.reached() == before+1) {
+			t.Errorf("%s %.60s: %d %q", c.kind, c.body, status, body)
+		} else if status == 200 && o.body[before] != c.body {
+			t.Errorf("%s: the body became %q", c.kind, o.body[before])
+		}
+	}
+}
+
 // An upstream that echoes the secret, in a header, in a body, over pieces, or in an encoding, brings nothing in.
 func TestSecretStaysOutside(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
@@ -490,7 +522,7 @@ func TestForgeIsRead(t *testing.T) {
 		{"POST", "/a/b.git/git-upload-pack", "0000", 200},
 		{"POST", "/graphql", `{"query":"{ viewer { login } }"}`, 200},
 		{"POST", "/graphql", `{"query":"mutation { a }"}`, 403},
-		{"POST", "/graphql", strings.Repeat(" ", egress.MaxGraphQL+1), 403},
+		{"POST", "/graphql", strings.Repeat(" ", egress.MaxGraphQL+1), 413},
 		{"POST", "/api/v1/repos/a/b/pulls", `{}`, 403},
 		{"POST", "/a/b.git/git-receive-pack", "", 403},
 		{"DELETE", "/api/v1/repos/a/b", "", 403},
