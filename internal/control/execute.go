@@ -187,7 +187,7 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 		if h.Authority, err = id.Secret(); err != nil {
 			return f, co, err
 		}
-		more, told, err := trusting(h.Authority)
+		more, told, err := trusting(h.Authority, d.m.Path)
 		if err != nil {
 			return f, co, err
 		}

@@ -1,9 +1,15 @@
 package control
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"software.sslmate.com/src/go-pkcs12"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/egress"
@@ -17,7 +23,11 @@ func opensTLS(m sallyport.Manifest) bool {
 	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || slices.ContainsFunc(m.Egress, func(r sallyport.EgressRule) bool { return !egress.Unread(r) && r.Protocol != egress.HTTP }))
 }
 
+// storePassword is no secret: Java wants one to read what holds public certificates alone.
+const storePassword = "sallyport"
+
 const (
+	storeFile     = "gateway-trust.p12"  // as the bundle, for Java
 	authorityFile = "gateway-ca.pem"     // the authority alone, for what adds to the usual ones
 	bundleFile    = "gateway-bundle.pem" // with the host's, for what takes one file instead of the usual ones
 )
@@ -39,8 +49,9 @@ var hostBundles = []string{
 	"/etc/ssl/cert.pem",
 }
 
-// trusting is what the agent's programs need so that they trust the authority of seed beside the host's.
-func trusting(seed string) (files []provider.File, env map[string]string, err error) {
+// trusting is what the agent's programs need so that they trust the authority of seed beside the host's. path is where
+// they are looked for.
+func trusting(seed string, path []string) (files []provider.File, env map[string]string, err error) {
 	a, err := gateway.NewAuthority([]byte(seed), time.Now())
 	if err != nil {
 		return nil, nil, err
@@ -60,5 +71,26 @@ func trusting(seed string) (files []provider.File, env map[string]string, err er
 	for _, name := range onlyTrusting {
 		env[name] = provider.FilesFolder + "/" + bundleFile
 	}
-	return files, env, nil
+	if !slices.ContainsFunc(path, func(dir string) bool { _, err := os.Stat(filepath.Join(dir, "java")); return err == nil }) {
+		return files, env, nil // Java says at each start that it was told something
+	}
+	store, err := pkcs12.Modern.EncodeTrustStore(certificates(all), storePassword)
+	if err != nil {
+		return nil, nil, err
+	}
+	env["JAVA_TOOL_OPTIONS"] = fmt.Sprintf("-Djavax.net.ssl.trustStore=%s/%s -Djavax.net.ssl.trustStoreType=PKCS12 -Djavax.net.ssl.trustStorePassword=%s", provider.FilesFolder, storeFile, storePassword)
+	return append(files, provider.File{Name: storeFile, Data: store}), env, nil
+}
+
+// certificates reads a bundle; what it cannot read is left out, as everywhere else.
+func certificates(bundle []byte) (all []*x509.Certificate) {
+	for {
+		var b *pem.Block
+		if b, bundle = pem.Decode(bundle); b == nil {
+			return all
+		}
+		if c, err := x509.ParseCertificate(b.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
 }
