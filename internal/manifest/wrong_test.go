@@ -92,8 +92,17 @@ var wrongFiles = []struct {
 	{file: "version: 1\nlimits: {cpus: .nan}\n", subject: "sallyport.yaml:2:16", message: `expected a number of processors from 0.01 to 4096, such as 2 or 0.5, found a number without a value`, hint: ""},
 	{file: "version: 1\negress: [api.example.com]\n", subject: "sallyport.yaml:2:10", message: `api.example.com: a choice of methods needs a look into TLS, which arrives with a later version`, hint: `if all of that host is meant, whatever is sent there, write {host: api.example.com, methods: ["*"], own-auth: true}`, code: sallyport.CodeUnsupported},
 	{file: "version: 1\negress: all\n", subject: "sallyport.yaml:2:9", message: `expected a list, found "all"`, hint: ""},
-	{file: "version: 1\nspend: {usd: 5}\n", subject: "sallyport.yaml:2:8", message: `spend arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
-	{file: "version: 1\nspend:\n", subject: "sallyport.yaml:2:8", message: `spend arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
+	{file: "version: 1\nspend: {usd: 5}\n", subject: "sallyport.yaml:2:1", message: `key "spend" does not belong here: it stands under limits: as limits: {spend: {usd: 5}}`, hint: "remove it"},
+	{file: "version: 1\nlimits: {spend: 5}\n", subject: "sallyport.yaml:2:17", message: `expected a mapping with usd, tokens, on-exceeded, found the number 5`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {usd: -5}}\n", subject: "sallyport.yaml:2:23", message: `expected US dollars such as 5 or 0.50, from 0.000001 to 1000000, found the number -5`, hint: ""},
+	{file: "version: 1\nlimits:\n  spend: {usd: 0}\n", subject: "sallyport.yaml:3:16", message: `expected US dollars such as 5 or 0.50, from 0.000001 to 1000000, found the number 0`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {usd: 1e3}}\n", subject: "sallyport.yaml:2:23", message: `expected US dollars such as 5 or 0.50, from 0.000001 to 1000000, found "1e3"`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {usd: 5 USD}}\n", subject: "sallyport.yaml:2:23", message: `expected US dollars such as 5 or 0.50, from 0.000001 to 1000000, found "5 USD"`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {usd: 0.0000001}}\n", subject: "sallyport.yaml:2:23", message: `expected US dollars such as 5 or 0.50, from 0.000001 to 1000000, found the number 0.0000001`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {tokens: 2m}}\n", subject: "sallyport.yaml:2:26", message: `expected a number of tokens such as 2M, 500k or 1000000, at most 1000G, found "2m"`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {tokens: 1001G}}\n", subject: "sallyport.yaml:2:26", message: `expected a number of tokens such as 2M, 500k or 1000000, at most 1000G, found "1001G"`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {usd: 5, on-exceeded: stop}}\n", subject: "sallyport.yaml:2:39", message: `expected one of refuse, end, found "stop"`, hint: ""},
+	{file: "version: 1\nlimits: {spend: {eur: 5}}\n", subject: "sallyport.yaml:2:18", message: `unknown key "eur"; expected one of usd, tokens, on-exceeded`, hint: ""},
 	{file: "version: 1\npublish: {to: pr}\n", subject: "sallyport.yaml:2:15", message: `publish.to "pr" arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
 	{file: "version: 1\npublish: {to: main}\n", subject: "sallyport.yaml:2:15", message: `expected one of branch, none, found "main"`, hint: ""},
 	{file: "version: 1\npublish: {approve: maybe}\n", subject: "sallyport.yaml:2:20", message: `expected one of never, on-finding, always, found "maybe"`, hint: ""},
@@ -165,7 +174,6 @@ var wrongFiles = []struct {
 	{file: "version: 1\ncopy: [../x]\n", subject: "sallyport.yaml:2:8", message: `expected a file below the repository such as .env or build/junit.xml, without ".." and without a leading or closing slash, found "../x"`, hint: ""},
 	{file: "version: 1\ncopy: [.env, .env]\n", subject: "sallyport.yaml:2:14", message: `".env" is in the list already; expected it once`, hint: ""},
 	{file: "version: 1\ncopy: [.git/config]\n", subject: "sallyport.yaml:2:8", message: `expected a file outside .git, found ".git/config"`, hint: ""},
-	{file: "version: 1\nspend: []\n", subject: "sallyport.yaml:2:8", message: `spend arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
 }
 
 func TestWrongRepositoryFiles(t *testing.T) {
@@ -216,7 +224,7 @@ func TestWrongWorkOrders(t *testing.T) {
 		{v + "agent: a\negress: [{host: a.example, hots: x}]\n", "w.yaml:3:10", `unknown key "hots"; expected one of: host, limits, methods, own-auth, paths, port, protocol`, "", sallyport.CodeInvalid},
 		{v + "agent: a\negress: [npm]\n", "w.yaml:3:10", `{host: registry.npmjs.org, paths: [/*, /@*%2F*, /@*/*, /*/-/*.tgz, /@*/*/-/*.tgz]}: a choice of methods needs a look into TLS, which arrives with a later version`, `if all of that host is meant, whatever is sent there, write {host: registry.npmjs.org, methods: ["*"], own-auth: true}`, sallyport.CodeUnsupported},
 		{v + "agent: a\nresolve: {a.example: 192.0.2.1}\n", "w.yaml:3:1", `unknown key "resolve"; expected one of version, name, task, base, agent, command, scope, limits, attempts, copy, env, history, require, publish, egress`, "", sallyport.CodeInvalid},
-		{v + "agent: a\nspend: {usd: 1}\n", "w.yaml:3:8", "spend arrives with a later version; remove it", "", sallyport.CodeUnsupported},
+		{v + "agent: a\nspend: {usd: 1}\n", "w.yaml:3:1", `key "spend" does not belong here: it stands under limits: as limits: {spend: {usd: 5}}`, "remove it", sallyport.CodeInvalid},
 		{v + "agent: a\npublish: {to: pr}\n", "w.yaml:3:15", `publish.to "pr" arrives with a later version; remove it`, "", sallyport.CodeUnsupported},
 		{v + "agent: a\nenv: {SALLYPORT_FEEDBACK: x}\n", "w.yaml:3:7", `expected another variable: names that begin with SALLYPORT_ are refused, found "SALLYPORT_FEEDBACK"`, "", sallyport.CodeInvalid},
 	} {
