@@ -55,6 +55,8 @@ type driver struct {
 	releases []func()                   // checkouts in use
 	gateway  *gateway.Server            // nil: no way out is open
 	refusals *refusals                  // of gateway
+	spender  *spender                   // of gateway; nil: no spend limit
+	spentOut bool                       // the agent was stopped because its spend limit was met
 	stopBase func()                     // nil: no check runs on the base
 }
 

@@ -23,21 +23,24 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, e *Event) {
 	body := &countedBody{r: r.Body, rc: rc, max: maxBody}
 	// Also when the answer is cut by a panic. After the close the transport touches the connection no more.
 	defer func() { _ = body.Close(); e.Up = body.count() }()
+	admitted, ok := s.admit(w, r, s.route.base.Hostname(), body, e)
+	if !ok {
+		return
+	}
+	defer admitted.Close()
 	out := &http.Request{
 		Method: http.MethodPost, URL: s.route.targets[r.RequestURI], Host: s.route.base.Host,
-		Header: outgoing(r.Header), Body: body, ContentLength: r.ContentLength,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	if r.ContentLength == 0 {
-		out.Body = http.NoBody
+		Header: outgoing(r.Header),
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	out.Header.Set(s.route.header, s.route.prefix+credential)
-	res, err := s.transport.RoundTrip(out.WithContext(r.Context()))
+	res, err := s.transport.RoundTrip(admitted.request(r.Context(), out))
 	if err != nil {
 		s.forwardFailed(w, e, body, err)
 		return
 	}
 	defer res.Body.Close()
+	admitted.answered(res)
 	s.deliver(w, res, credential, e)
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -33,6 +34,8 @@ type Config struct {
 	Observe func(Event)
 	// Connections caps the agent's connections; more wait. 0: 64.
 	Connections int
+	// Budget is asked before a request to the Endpoint leaves. nil: nothing is counted.
+	Budget Budget
 	// Proxy serves HTTP proxy requests (CONNECT, absolute-form) and SOCKS 5 on the same listener. nil: refused. With a
 	// Proxy the Endpoint may be zero, and Placeholder and Credential with it: no model API.
 	Proxy *ProxyConfig
@@ -47,6 +50,8 @@ type Server struct {
 	credential  func(context.Context) (string, error)
 	transport   *http.Transport
 	meter       meter
+	budget      Budget // nil: none
+	heldBodies  atomic.Int64
 	http        *http.Server
 	listener    net.Listener
 	front       *front // with a proxy: the listener
@@ -70,7 +75,7 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 	if c.Connections <= 0 {
 		c.Connections = maxConnections
 	}
-	s := &Server{meter: meter{observe: c.Observe}, done: make(chan struct{})}
+	s := &Server{meter: meter{observe: c.Observe}, budget: c.Budget, done: make(chan struct{})}
 	if err := s.setEndpoint(c); err != nil {
 		return nil, err
 	}
