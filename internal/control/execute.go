@@ -284,9 +284,6 @@ func (d *driver) follow(ctx context.Context, f frozen, w provider.Wire) (provide
 		select {
 		case <-overspent:
 			overspent = nil
-			d.mu.Lock()
-			d.spentOut = true
-			d.mu.Unlock()
 			if err := d.closeGateway(ctx); err != nil {
 				return provider.Exit{}, err
 			}
@@ -348,8 +345,8 @@ func agentResult(e provider.Exit, cancelled, spentOut bool) sallyport.AgentResul
 	r := sallyport.AgentResult{Exit: e.Code, Signal: e.Signal, Ended: e.Cause, By: e.By, Output: e.Output, Dropped: e.Dropped}
 	if cancelled && e.Cause == "stopped" {
 		r.Ended = "cancelled"
-	} else if spentOut && e.Cause == "stopped" {
-		r.Ended = "spend"
+	} else if spentOut && (e.Cause == "stopped" || e.Cause == "exit" || e.Cause == "signal") {
+		r.Ended = "spend" // also where it took the refusal for the end, and ended by itself
 	}
 	return r
 }

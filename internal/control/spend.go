@@ -252,6 +252,9 @@ func (s *spender) refuse(api, host, method, path string, no *spend.Refusal) erro
 		}
 	}
 	if end {
+		s.d.mu.Lock()
+		s.d.spentOut = true
+		s.d.mu.Unlock()
 		time.AfterFunc(answerGrace, func() { close(s.over) })
 	}
 	return &gateway.Unaffordable{Reason: string(no.Reason), Message: no.Message, Status: status, Body: body}
