@@ -44,6 +44,10 @@ type LimitsProposal struct {
 	Disk   *int64
 	Output *int64
 	CPU    *float64
+	// What all Attempts together may spend on model APIs.
+	SpendMicroUSD   *int64
+	SpendTokens     *int64
+	SpendOnExceeded *string // SpendEnd or SpendRefuse
 }
 
 // Limits bound one sandbox. Zero means "no limit" only for CPU.
@@ -136,17 +140,19 @@ type Manifest struct {
 	BaseTree   ObjectID    `json:"base_tree"`
 	StartTree  ObjectID    `json:"start_tree"` // what the agent starts from: BaseTree, or the dirty tree
 	// AtBest is the ceiling on the decision; "awaiting-approval" where base is not the protected ref.
-	AtBest   Decision          `json:"at_best"`
-	Policy   Source            `json:"policy"`
-	Agent    Agent             `json:"agent"`
-	Env      map[string]string `json:"env"` // of agent and checks
-	Home     string            `json:"home"`
-	Mounts   []Mount           `json:"mounts"`
-	Path     []string          `json:"path"` // PATH, in order
-	Scope    Scope             `json:"scope"`
-	Limits   Limits            `json:"limits"`
-	Checks   []Check           `json:"checks"`
-	Parallel int               `json:"parallel,omitempty"` // checks that run at the same time; 1 or more
+	AtBest Decision          `json:"at_best"`
+	Policy Source            `json:"policy"`
+	Agent  Agent             `json:"agent"`
+	Env    map[string]string `json:"env"` // of agent and checks
+	Home   string            `json:"home"`
+	Mounts []Mount           `json:"mounts"`
+	Path   []string          `json:"path"` // PATH, in order
+	Scope  Scope             `json:"scope"`
+	Limits Limits            `json:"limits"`
+	// Spend bounds what model APIs may cost over all Attempts; nil: nothing does.
+	Spend    *SpendLimit `json:"spend,omitempty"`
+	Checks   []Check     `json:"checks"`
+	Parallel int         `json:"parallel,omitempty"` // checks that run at the same time; 1 or more
 	// Severities are policy's own for a finding's rule; a rule that is not named keeps its default.
 	Severities map[string]Severity `json:"severities,omitempty"`
 	// Copies are files of the user's work tree, relative to the repository, that the agent is given and that

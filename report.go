@@ -134,7 +134,7 @@ type Reason struct {
 type AgentResult struct {
 	Exit    int    `json:"exit"` // -1: no exit status (signal, limit, never started)
 	Signal  string `json:"signal,omitempty"`
-	Ended   string `json:"ended,omitempty"` // "exit", "signal", "runtime", "memory", "disk", "output", "cancelled", "lease", "lost"
+	Ended   string `json:"ended,omitempty"` // "exit", "signal", "runtime", "memory", "disk", "output", "spend", "cancelled", "lease", "lost"
 	By      string `json:"by,omitempty"`    // who saw it: "keeper"
 	Output  int64  `json:"output_bytes"`
 	Dropped int64  `json:"output_dropped_bytes,omitempty"`
@@ -164,7 +164,9 @@ type Report struct {
 	Layers    []LayerReport `json:"layers"`
 	Findings  []Finding     `json:"findings"`
 	// Refusals are what the agent wanted to reach and did not, the first different ones.
-	Refusals []Refusal     `json:"refusals,omitempty"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Spend is what model APIs cost; nil: nothing was metered.
+	Spend    *Spend        `json:"spend,omitempty"`
 	Checks   []CheckResult `json:"checks"`
 	Evidence string        `json:"evidence"` // path; empty until signed
 	// Timings is seconds per stage.

@@ -23,7 +23,7 @@ import (
 type orderFlags struct {
 	message, agent, file, name, base   string
 	attempts, time, memory, pids, disk string
-	output, cpus, history              string
+	output, cpus, history, spend       string
 	publish, approve                   string
 	allow, deny, require, copies       []string
 	egress                             []string
@@ -49,6 +49,7 @@ func (f *orderFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.disk, "disk", "", "limit of disk, a `SIZE`")
 	s.StringVar(&f.output, "output", "", "limit of kept output, a `SIZE`")
 	s.StringVar(&f.cpus, "cpus", "", "limit of processors, a `NUMBER` such as 2 or 0.5")
+	s.StringVar(&f.spend, "spend", "", "limit of what all attempts may spend on model APIs, a `LIST` such as usd=5,tokens=2M")
 	s.StringSliceVar(&f.require, "require", nil, "a containment `LAYER` that must hold beyond the default, or all")
 	s.StringVar(&f.publish, "publish", "", "`WHERE` an accepted change goes: branch or none")
 	s.StringVar(&f.approve, "approve", "", "`WHEN` a person must say so first: always, on-finding or never")
@@ -132,7 +133,28 @@ func (f *orderFlags) limits(s *pflag.FlagSet) (sallyport.LimitsProposal, error) 
 		}
 		l.take(wo.Limits)
 	}
-	return out, nil
+	return out, f.limitSpend(s, &out)
+}
+
+// limitSpend reads --spend: the keys of limits.spend with their values, each once.
+func (f *orderFlags) limitSpend(s *pflag.FlagSet, out *sallyport.LimitsProposal) error {
+	if !s.Changed("spend") {
+		return nil
+	}
+	var pairs []string
+	for _, pair := range strings.Split(f.spend, ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" || value == "" || !plain.MatchString(value) || strings.ContainsFunc(key, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') }) {
+			return invalid("run", "--spend", fmt.Sprintf("expected key=value such as usd=5 or tokens=2M, found %.40q", pair), "run --spend usd=5,tokens=2M")
+		}
+		pairs = append(pairs, key+": "+value)
+	}
+	wo, err := lineInFile("spend", "limits: {spend: {"+strings.Join(pairs, ", ")+"}}")
+	if err != nil {
+		return err
+	}
+	out.SpendMicroUSD, out.SpendTokens, out.SpendOnExceeded = wo.Limits.SpendMicroUSD, wo.Limits.SpendTokens, wo.Limits.SpendOnExceeded
+	return nil
 }
 
 // counts reads --attempts and --history.

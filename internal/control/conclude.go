@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 		return "", err
 	}
 	p.Result.Commit = commit
-	p.NotChecked = append(egressUnknown(at), notChecked(at.Report, d.m)...)
+	p.NotChecked = slices.Concat(egressUnknown(at), spendUnknown(at), notChecked(at.Report, d.m))
 	p.Decision = evidence.Decision{Decision: decision, Code: why.Code, Message: why.Message}
 	envelope, digest, err := evidence.Seal(ctx, signer, evidence.New(p))
 	if err != nil {
@@ -159,7 +160,7 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	}
 	p.Started, p.Ended, p.Signed = evidence.Time(began), now, now
 	p.By = evidence.By{Version: Version, Independence: evidence.IndependenceEmbedded}
-	p.Egress = egressOf(at, d.m)
+	p.Egress, p.Spend = egressOf(at, d.m), spendOf(at, d.m)
 	if len(d.m.Egress) > 0 {
 		p.EgressRules = d.m.Egress
 	}

@@ -55,6 +55,8 @@ type driver struct {
 	releases []func()                   // checkouts in use
 	gateway  *gateway.Server            // nil: no way out is open
 	refusals *refusals                  // of gateway
+	spender  *spender                   // of gateway; nil: no spend limit
+	spentOut bool                       // its spend limit was met, and policy says that this is the Attempt's end
 	stopBase func()                     // nil: no check runs on the base
 }
 

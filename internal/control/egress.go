@@ -75,11 +75,18 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	}
 	heard := hear(ctx, d)
 	c, err := gatewayConfig(d.m, f.held, heard.refused)
+	var budget *spender
 	if err == nil {
+		budget, err = d.newSpender(ctx)
+	}
+	if err == nil {
+		if budget != nil {
+			c.Budget = budget
+		}
 		var s *gateway.Server
 		if s, err = gateway.Serve(ctx, ln, c); err == nil {
 			d.mu.Lock()
-			d.gateway, d.refusals = s, heard
+			d.gateway, d.refusals, d.spender = s, heard, budget
 			d.mu.Unlock()
 			return nil
 		}
@@ -111,14 +118,14 @@ func gatewayConfig(m sallyport.Manifest, h held, refused func(gateway.Denied)) (
 // closeGateway ends the credentials; it comes before anything else at an agent's end.
 func (d *driver) closeGateway(ctx context.Context) error {
 	d.mu.Lock()
-	s, heard := d.gateway, d.refusals
-	d.gateway, d.refusals = nil, nil
+	s, heard, budget := d.gateway, d.refusals, d.spender
+	d.gateway, d.refusals, d.spender = nil, nil, nil
 	d.mu.Unlock()
 	if s == nil {
 		return nil
 	}
 	s.Close()
-	if err := heard.stop(); err != nil {
+	if err := errors.Join(heard.stop(), budget.close()); err != nil {
 		return err
 	}
 	n := s.Counters()

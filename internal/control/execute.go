@@ -142,6 +142,9 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	if limits.Time, err = d.remaining(ctx); err != nil {
 		return f, co, err
 	}
+	if err := d.affordable(ctx); err != nil {
+		return f, co, err
+	}
 	ws, co, err := d.workspace(ctx, at.StartTree)
 	if err != nil {
 		return f, co, err
@@ -288,9 +291,15 @@ func (d *driver) follow(ctx context.Context, f frozen, w provider.Wire) (provide
 		}
 		exits <- e
 	}()
-	cancelled := d.cancelled
+	cancelled, overspent := d.cancelled, d.overspent()
 	for {
 		select {
+		case <-overspent:
+			overspent = nil
+			if err := d.closeGateway(ctx); err != nil {
+				return provider.Exit{}, err
+			}
+			go func() { _ = w.Stop(ctx, "spend") }()
 		case <-cancelled:
 			cancelled = nil
 			if err := d.closeGateway(ctx); err != nil {
@@ -312,7 +321,7 @@ func (d *driver) follow(ctx context.Context, f frozen, w provider.Wire) (provide
 // folder durable, journal durable, and only then anything is torn down.
 func (d *driver) collect(ctx context.Context, f frozen, rid sallyport.ResourceID, w provider.Wire, exit provider.Exit) error {
 	a := f.Spec.Allocation
-	records := []journal.Record{{Type: lifecycle.AttemptAgent, Data: agentResult(exit, d.isCancelled())}}
+	records := []journal.Record{{Type: lifecycle.AttemptAgent, Data: agentResult(exit, d.isCancelled(), d.isSpentOut())}}
 	if exit.Cause == "runtime" && exit.Message != "" {
 		records = append(records, journal.Record{Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: screen.Line("the agent met its runtime limit; " + exit.Message)}})
 	}
@@ -344,10 +353,12 @@ func (d *driver) collect(ctx context.Context, f frozen, rid sallyport.ResourceID
 	return nil
 }
 
-func agentResult(e provider.Exit, cancelled bool) sallyport.AgentResult {
+func agentResult(e provider.Exit, cancelled, spentOut bool) sallyport.AgentResult {
 	r := sallyport.AgentResult{Exit: e.Code, Signal: e.Signal, Ended: e.Cause, By: e.By, Output: e.Output, Dropped: e.Dropped}
 	if cancelled && e.Cause == "stopped" {
 		r.Ended = "cancelled"
+	} else if spentOut && (e.Cause == "stopped" || e.Cause == "exit" || e.Cause == "signal") {
+		r.Ended = "spend" // also where it took the refusal for the end, and ended by itself
 	}
 	return r
 }
@@ -431,6 +442,8 @@ func agentFailure(r sallyport.AgentResult, id sallyport.AttemptID) error {
 		return because("agent-failed", hint, "the agent was ended by %s", r.Signal)
 	case "runtime", "memory", "disk":
 		return because("limit", "raise limits."+map[string]string{"runtime": "time", "memory": "memory", "disk": "disk"}[r.Ended]+", or give a smaller task; "+hint, "the agent met its %s limit", r.Ended)
+	case "spend":
+		return because("spend", "raise limits.spend (run --spend), or give a smaller task; "+hint, "the agent met its spend limit")
 	case "lease":
 		return because("lease-expired", hint, "nobody drove the Attempt for %v, so its agent was stopped", sandboxTTL)
 	default:

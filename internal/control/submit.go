@@ -162,6 +162,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 		return fail(err)
 	}
 	var protected change.Rev
+	if in.Prices, err = prices(in.Ceiling); err != nil {
+		return fail(err)
+	}
 	if in.Base, protected, err = resolveBase(ctx, repo, in.WorkOrder.Base, manifest.ProtectedRef(in.User, in.Ceiling)); err != nil {
 		return fail(err)
 	}

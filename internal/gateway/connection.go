@@ -44,10 +44,10 @@ func (p *proxy) decide(ctx context.Context, name egress.Name, port uint16) (*way
 	return w, nil
 }
 
-// unread is the first rule under which the bytes pass as they are; -1: none. Where a credential is put in or only
-// reading is allowed, everything is read.
+// unread is the first rule under which the bytes pass as they are; -1: none. Where a credential is put in, requests cost
+// something or only reading is allowed, everything is read.
 func (p *proxy) unread(name egress.Name, port uint16) int {
-	if p.forge(name) || len(p.credentials(name, port)) > 0 {
+	if p.forge(name) || len(p.credentials(name, port)) > 0 || p.meters(name) {
 		return -1
 	}
 	return slices.IndexFunc(p.Rules, func(r egress.Rule) bool {

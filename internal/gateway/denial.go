@@ -37,6 +37,8 @@ func (d *denial) status() int {
 		return http.StatusBadGateway
 	case ReasonNoEndpoint:
 		return http.StatusNotFound
+	case ReasonBodies:
+		return http.StatusServiceUnavailable
 	case ReasonBody:
 		return http.StatusRequestEntityTooLarge
 	case ReasonRequestEncoding:
@@ -89,6 +91,7 @@ var sentences = map[egress.Reason]string{
 	ReasonTarget:          "the agent's endpoint allows only these request targets",
 	ReasonMethod:          "only POST is forwarded to the model API",
 	ReasonBody:            "a request body may have at most 32 MiB",
+	ReasonBodies:          "too many large requests at once; send them one after another",
 	ReasonRequestEncoding: "send the body without Content-Encoding",
 	ReasonEncoding:        "the answer came in an encoding, which cannot be watched for the credential",
 	ReasonRedirect:        "the model API answered with a redirect or an upgrade, which is not followed",

@@ -37,6 +37,7 @@ const (
 	ReasonTarget          egress.Reason = "target"
 	ReasonMethod          egress.Reason = "method"
 	ReasonBody            egress.Reason = "body-too-large"
+	ReasonBodies          egress.Reason = "bodies-too-large"
 	ReasonRequestEncoding egress.Reason = "request-encoding"
 	ReasonForge           egress.Reason = "forge-write"
 	ReasonScope           egress.Reason = "credential-scope"

@@ -160,14 +160,26 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 	body := &meteredBody{countedBody: countedBody{r: r.Body, rc: rc, max: math.MaxInt64}, quota: x.quota}
 	transport := s.proxy.transports[x.Protocol]
 	if x.model != nil {
-		body.max, transport = maxBody, x.model.transport
+		transport = x.model.transport
+	}
+	if x.model != nil || s.metered(x) {
+		body.max = maxBody
 	}
 	if x.body != nil {
 		body.r = io.NopCloser(x.body)
 	}
 	// Also when the answer is cut by a panic. After the close the transport touches the connection no more.
 	defer func() { _ = body.Close(); e.Up += body.passed.Load() }()
-	res, err := transport.RoundTrip(x.request(r, body))
+	out, answered := x.request(r, body), func(*http.Response) {}
+	if s.metered(x) {
+		a := s.afford(w, r, e, x, body)
+		if a == nil {
+			return
+		}
+		defer a.Close()
+		out, answered = a.request(out), a.answered
+	}
+	res, err := transport.RoundTrip(out)
 	switch {
 	case err != nil && body.tooLarge():
 		s.sayNo(w, e, because(x.Request, ReasonBody, ""))
@@ -179,6 +191,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 		s.sayBroken(w, e, err)
 	default:
 		defer res.Body.Close()
+		answered(res)
 		s.bring(w, res, e, x, body)
 	}
 }

@@ -11,7 +11,8 @@
 // request, and the pace of both.
 //
 // Not for: making the sandbox or its socket (internal/provider), choosing the agent (internal/agent), what rules mean
-// (internal/egress). Spend, reading inside TLS and credentials for other hosts are not built yet.
+// (internal/egress), what requests cost (Budget; internal/spend). Reading inside TLS and credentials for other hosts are
+// not built yet.
 //
 // What is not promised: a model API is a channel. An agent can say anything to the model in a body, and ask
 // for tools that the API itself runs outside, such as a web search; the gateway bounds and counts bytes, it

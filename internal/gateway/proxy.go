@@ -101,6 +101,7 @@ const opProxy = "open the way out"
 type proxy struct {
 	ProxyConfig
 	held       []*Credential
+	budget     Budget   // nil: none
 	quotas     []*quota // by rule
 	transports map[egress.Protocol]*http.Transport
 	denials    denials
@@ -150,6 +151,20 @@ func (p *proxy) newTransport(protocol egress.Protocol, connections int) *http.Tr
 		MaxResponseHeaderBytes: maxHeader,
 		ResponseHeaderTimeout:  answerTimeout,
 	}
+}
+
+func (p *proxy) meters(n egress.Name) bool { return p.budget != nil && p.budget.Meters(n.String()) }
+
+// checkBudget refuses a rule under which requests that cost something would pass unread.
+func (c ProxyConfig) checkBudget(b Budget) error {
+	for i, r := range c.Rules {
+		n, err := egress.Host(r.Host)
+		if err == nil && b != nil && b.Meters(n.String()) && (r.Protocol == egress.TCP || c.Authority == nil) {
+			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("egress[%d]", i),
+				Message: egress.Line(r) + " would pass unread, and requests to this host count against the spend limit", Hint: "list the host with https, or remove limits.spend"}
+		}
+	}
+	return nil
 }
 
 // deny remembers and tells d.

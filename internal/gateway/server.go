@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -32,6 +33,8 @@ type Config struct {
 	Observe func(Event)
 	// Connections caps the agent's connections; more wait. 0: 64.
 	Connections int
+	// Budget is asked before a request to the Endpoint, or to a host that it meters, leaves. nil: nothing is counted.
+	Budget Budget
 	// Proxy serves HTTP proxy requests (CONNECT, absolute-form) and SOCKS 5 on the same listener. nil: refused. With a
 	// Proxy the Endpoint may be zero, and Placeholder and Credential with it: no model API.
 	Proxy *ProxyConfig
@@ -39,13 +42,15 @@ type Config struct {
 
 // Server forwards for one Attempt. All methods are safe for concurrent use.
 type Server struct {
-	model    *model // nil: none
-	proxy    *proxy
-	meter    meter
-	http     *http.Server
-	listener net.Listener
-	front    *front // with a proxy: the listener; nil: only the endpoint is served
-	crew     crew
+	model      *model // nil: none
+	proxy      *proxy
+	meter      meter
+	budget     Budget // nil: none
+	heldBodies atomic.Int64
+	http       *http.Server
+	listener   net.Listener
+	front      *front // with a proxy: the listener; nil: only the endpoint is served
+	crew       crew
 
 	live   context.Context // ends when the credential does
 	revoke context.CancelFunc
@@ -65,7 +70,7 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 	if c.Connections <= 0 {
 		c.Connections = maxConnections
 	}
-	s := &Server{meter: meter{observe: c.Observe}, done: make(chan struct{})}
+	s := &Server{meter: meter{observe: c.Observe}, budget: c.Budget, done: make(chan struct{})}
 	if err := s.setEndpoint(c); err != nil {
 		return nil, err
 	}
@@ -118,10 +123,16 @@ func (s *Server) setProxy(c Config) (err error) {
 			return err
 		}
 	}
-	if s.proxy, err = newProxy(config, c.Connections); err == nil && s.model != nil {
+	if err := config.checkBudget(c.Budget); err != nil {
+		return err
+	}
+	if s.proxy, err = newProxy(config, c.Connections); err != nil {
+		return err
+	}
+	if s.proxy.budget = c.Budget; s.model != nil {
 		s.proxy.held = append(s.proxy.held, &s.model.credential)
 	}
-	return err
+	return nil
 }
 
 // openFront puts the sorting of SOCKS from HTTP before the http.Server.

@@ -60,6 +60,7 @@ type Attempt struct {
 	Logs            []lifecycle.Log
 	Egress          *lifecycle.Egress // nil: no way out was opened, as far as is recorded
 	EgressOpen      int               // ways out of which nobody said (yet) what went through
+	Spend           *lifecycle.Spend  // nil: nothing was metered
 	Imported        *lifecycle.Imported
 	Publication     *lifecycle.Publication // the last intent
 	Publishing      bool                   // that intent is neither done nor refused: the ref may have moved

@@ -57,6 +57,8 @@ var attemptTable = table[attemptState]{noun: "attempt", rows: []row[attemptState
 	{AttemptLog, begun, nil},
 	{AttemptEgress, stages, nil},
 	{AttemptRefused, stages, nil},
+	{AttemptReserved, stages, nil},
+	{AttemptSettled, stages, nil},
 	{AttemptSigned, slices.Concat(stages, only(sallyport.AttemptAwaitingApproval)), nil},
 	{AttemptNotice, every, nil},
 	{LeaseAcquired, every, nil},

@@ -26,6 +26,8 @@ const (
 	AttemptLog        Type = "attempt.log"              // Log
 	AttemptEgress     Type = "attempt.egress"           // Egress
 	AttemptRefused    Type = "attempt.refused"          // Refused
+	AttemptReserved   Type = "attempt.reserved"         // Reserved: durable before the request leaves
+	AttemptSettled    Type = "attempt.settled"          // Settled
 	AttemptSigned     Type = "attempt.signed"           // Signed
 	AttemptDecided    Type = "attempt.decided"          // Decided
 	AttemptReopened   Type = "attempt.reopened"         // sallyport.Reason: a fact found later puts the decision back to a person
@@ -135,6 +137,23 @@ type (
 	// different ones MaxRefusals are kept, and all are in Egress.
 	Refused struct {
 		Refusals []sallyport.Refusal `json:"refusals"`
+	}
+	// Reserved is the most that one request to a model API can cost. What nobody settles counts in full.
+	Reserved struct {
+		ID           string `json:"id"` // unique in the Attempt
+		API          string `json:"api"`
+		Model        string `json:"model"`
+		InputTokens  int64  `json:"input_tokens"`
+		OutputTokens int64  `json:"output_tokens"`
+		MicroUSD     int64  `json:"micro_usd"`
+	}
+	// Settled is what that request did cost, as far as can be known. How: internal/spend's word for what that rests on.
+	Settled struct {
+		ID           string `json:"id"`
+		How          string `json:"how"`
+		InputTokens  int64  `json:"input_tokens"`
+		OutputTokens int64  `json:"output_tokens"`
+		MicroUSD     int64  `json:"micro_usd"`
 	}
 	// Signed is the evidence.
 	Signed struct {

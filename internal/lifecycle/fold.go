@@ -61,6 +61,8 @@ var attemptHandlers = map[Type]func(*State, Event) error{
 	AttemptLog:          on(logged),
 	AttemptEgress:       on(egress),
 	AttemptRefused:      on(refused),
+	AttemptReserved:     on(reserved),
+	AttemptSettled:      on(settled),
 	AttemptSigned:       on(signed),
 	AttemptDecided:      on(decided),
 	AttemptReopened:     on(reopened),

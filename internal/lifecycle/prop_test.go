@@ -43,6 +43,10 @@ func anyEvent(t *rapid.T) Event {
 		data = rapid.SampledFrom([]Egress{{Open: true}, {}, {Requests: 2, Refused: 1, BytesUp: 3, BytesDown: 4}}).Draw(t, "egress")
 	case AttemptRefused:
 		data = Refused{Refusals: []sallyport.Refusal{{Host: pick("host", "a", "b"), Reason: "host-not-listed", Count: 1}}}
+	case AttemptReserved:
+		data = Reserved{ID: pick("request", "1", "2"), InputTokens: 3, OutputTokens: 4, MicroUSD: 5}
+	case AttemptSettled:
+		data = Settled{ID: pick("request", "1", "2"), How: pick("how", "usage", "unsent"), InputTokens: 1, MicroUSD: 2}
 	case AttemptSigned:
 		data = Signed{Path: "/e", Digest: d, Commit: o}
 	case AttemptDecided:

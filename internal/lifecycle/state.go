@@ -25,6 +25,9 @@ type State struct {
 	Egress     *Egress `json:"egress,omitempty"`
 	EgressOpen int     `json:"egress_open,omitempty"` // ways out that are open, or of which nobody said what went through
 
+	// Spend is what model APIs cost; nil: nothing was metered.
+	Spend *Spend `json:"spend,omitempty"`
+
 	Imported    *Imported    `json:"imported,omitempty"`
 	Publication *Publication `json:"publication,omitempty"` // the last intent
 	Publishing  bool         `json:"publishing,omitempty"`  // that intent is neither done nor refused: the ref may have moved

@@ -22,7 +22,6 @@ type (
 	extraTools   []string // the user's: always beside what the repository gets, so auto in it adds nothing
 	requireList  []string
 	envMap       map[string]string
-	laterKey     struct{}
 )
 
 const (
@@ -138,11 +137,6 @@ func readMap[L any, V any](r *reader, n ast.Node, field, want string, form func(
 		m[name] = value(leaf)
 	}
 	return m, nil
-}
-
-func (*laterKey) want() string { return "nothing" }
-func (*laterKey) read(r *reader, n ast.Node, field string) error {
-	return later(r.where(n), field)
 }
 
 // plain forgets that strings were leaves. It never returns nil for a list that is not nil.

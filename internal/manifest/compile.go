@@ -30,6 +30,7 @@ type Input struct {
 	Toolchain Toolchain
 	Agent     sallyport.Agent // the preset that AgentName names; zero for a bare command
 	Provider  string
+	Prices    string // the operator's price file, read and checked; "": none
 }
 
 // Base is the resolved start.
@@ -121,6 +122,9 @@ func (c *compiler) manifest() (m sallyport.Manifest, err error) {
 		return m, err
 	}
 	if m.Limits, err = c.limits(); err != nil {
+		return m, err
+	}
+	if m.Spend, err = c.spend(); err != nil {
 		return m, err
 	}
 	if m.Severities, err = c.severities(); err != nil {

@@ -13,7 +13,6 @@ type repositoryFile struct {
 	Env      *envMap       `yaml:"env" doc:"Environment variables of agent and checks. Needs the operator's grant."`
 	Limits   *limitsFile   `yaml:"limits" doc:"Bounds of one sandbox."`
 	Egress   *egressList   `yaml:"egress" doc:"What the agent may reach: presets, hosts and rules. Omitted or []: nothing. Needs the operator's grant."`
-	Spend    *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
 	History  *history      `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
 	Require  *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
 	Checks   *[]checkFile  `yaml:"checks" doc:"Commands that judge a change, from the base, in a fresh sandbox without network."`
@@ -38,7 +37,6 @@ type workOrderFile struct {
 	Require  *requireList `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
 	Publish  *publishFile `yaml:"publish" doc:"Narrows the repository's publish."`
 	Egress   *egressList  `yaml:"egress" doc:"Narrows what the agent may reach. []: nothing."`
-	Spend    *laterKey    `yaml:"spend" doc:"Arrives with a later version."`
 }
 
 // operatorFile is /etc/sallyport/policy.yaml (ceilings) and the user's config.yaml (defaults and grants).
@@ -59,7 +57,6 @@ type operatorFile struct {
 	Findings  *severityMap  `yaml:"findings" doc:"Severities of inspection rules, raised or lowered."`
 	Egress    *egressList   `yaml:"egress" doc:"policy.yaml: the most that an agent may reach. config.yaml: what every agent of yours may reach."`
 	Resolve   *resolveMap   `yaml:"resolve" doc:"Addresses of names that no agent's question decides; every other name is looked up."`
-	Spend     *laterKey     `yaml:"spend" doc:"Arrives with a later version."`
 }
 
 type scopeFile struct {
@@ -72,12 +69,13 @@ type denyFile struct {
 }
 
 type limitsFile struct {
-	Time   *duration `yaml:"time" doc:"Runtime, over all attempts."`
-	Memory *size     `yaml:"memory" doc:"Memory."`
-	PIDs   *pids     `yaml:"pids" doc:"Processes and threads."`
-	Disk   *size     `yaml:"disk" doc:"Workspace, home, /tmp and /dev/shm together."`
-	Output *size     `yaml:"output" doc:"Kept output of one command; more is counted and dropped."`
-	CPUs   *cpus     `yaml:"cpus" doc:"Processors; omitted: no limit."`
+	Time   *duration  `yaml:"time" doc:"Runtime, over all attempts."`
+	Memory *size      `yaml:"memory" doc:"Memory."`
+	PIDs   *pids      `yaml:"pids" doc:"Processes and threads."`
+	Disk   *size      `yaml:"disk" doc:"Workspace, home, /tmp and /dev/shm together."`
+	Output *size      `yaml:"output" doc:"Kept output of one command; more is counted and dropped."`
+	CPUs   *cpus      `yaml:"cpus" doc:"Processors; omitted: no limit."`
+	Spend  *spendFile `yaml:"spend" doc:"What all attempts together may spend on model APIs; omitted: no limit."`
 }
 
 type checkFile struct {

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"reflect"
-	"slices"
 	"sort"
 	"strings"
 )
@@ -11,7 +10,6 @@ import (
 type key struct {
 	index    int
 	required bool
-	later    bool // known only to be refused; never proposed
 }
 
 type keySet map[string]key
@@ -20,7 +18,7 @@ func structKeys(t reflect.Type) keySet {
 	keys := keySet{}
 	for i := range t.NumField() {
 		name, opt, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		keys[name] = key{index: i, required: opt == "required", later: t.Field(i).Type == reflect.TypeFor[*laterKey]()}
+		keys[name] = key{index: i, required: opt == "required"}
 	}
 	return keys
 }
@@ -33,11 +31,6 @@ func (k keySet) names() []string {
 	}
 	sort.Slice(names, func(i, j int) bool { return k[names[i]].index < k[names[j]].index })
 	return names
-}
-
-// proposed is names without the keys of a later version.
-func (k keySet) proposed() []string {
-	return slices.DeleteFunc(k.names(), func(n string) bool { return k[n].later })
 }
 
 // nearest is the known key that a typing error most likely meant; "" if none is near.

@@ -90,6 +90,3 @@ func (m *envMap) schema() object {
 	return object{"type": "object", "propertyNames": object{"pattern": envForm.String(), "not": object{"pattern": "^(PATH$|HOME$|LD_|GIT_|SALLYPORT_)"}},
 		"additionalProperties": (*argument)(nil).schema()}
 }
-
-// No value of a later version's key is valid.
-func (*laterKey) schema() object { return object{"not": object{}} }

@@ -57,7 +57,7 @@ const DefaultTimeout = 15 * time.Minute
 // subject "name:line:column"; CodeUnsupported for what a later version brings.
 func ParseRepository(name string, data []byte) (Repository, error) {
 	var f repositoryFile
-	places, err := decode(name, data, nil, &f)
+	places, err := decode(name, data, elsewhere, &f)
 	if err != nil {
 		return Repository{}, err
 	}
@@ -142,7 +142,7 @@ func (f checkFile) check() sallyport.Check {
 // root and is not writable by others is the caller's to check.
 func ParseOperator(name string, data []byte) (Operator, error) {
 	var f operatorFile
-	places, err := decode(name, data, nil, &f)
+	places, err := decode(name, data, elsewhere, &f)
 	if err != nil {
 		return Operator{}, err
 	}
@@ -181,8 +181,10 @@ func (f *limitsFile) proposal() sallyport.LimitsProposal {
 	if f == nil {
 		return sallyport.LimitsProposal{}
 	}
-	return sallyport.LimitsProposal{Time: (*time.Duration)(f.Time), Memory: (*int64)(f.Memory), PIDs: (*int64)(f.PIDs),
+	p := sallyport.LimitsProposal{Time: (*time.Duration)(f.Time), Memory: (*int64)(f.Memory), PIDs: (*int64)(f.PIDs),
 		Disk: (*int64)(f.Disk), Output: (*int64)(f.Output), CPU: (*float64)(f.CPUs)}
+	f.Spend.propose(&p)
+	return p
 }
 
 func (f *publishFile) words() sallyport.Publish {

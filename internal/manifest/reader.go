@@ -92,7 +92,7 @@ func (r *reader) mapping(n ast.Node, field string, out reflect.Value) error {
 	keys := structKeys(out.Type())
 	pairs, ok := pairsOf(n)
 	if !ok {
-		return r.expected(n, "a mapping with "+listed(keys.proposed()))
+		return r.expected(n, "a mapping with "+listed(keys.names()))
 	}
 	seen := map[string]bool{}
 	for _, p := range pairs {
@@ -102,7 +102,7 @@ func (r *reader) mapping(n ast.Node, field string, out reflect.Value) error {
 		}
 		k, ok := keys[name]
 		if !ok {
-			return r.unknownKey(p, field, name, keys.proposed())
+			return r.unknownKey(p, field, name, keys.names())
 		}
 		if err := r.into(p.Value, join(field, name), out.Field(k.index)); err != nil {
 			return err
@@ -127,7 +127,7 @@ func describe(t reflect.Type) string {
 	if t.Kind() == reflect.Slice {
 		return "a list"
 	}
-	return "a mapping with " + listed(structKeys(t).proposed())
+	return "a mapping with " + listed(structKeys(t).names())
 }
 
 // key is the text of one pair's key, once.

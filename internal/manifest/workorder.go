@@ -9,6 +9,7 @@ import (
 
 // notInWorkOrder explains the keys that people look for in the wrong file.
 var notInWorkOrder = map[string]string{
+	"spend":  elsewhere["spend"],
 	"checks": "checks come from sallyport.yaml at the protected ref, so that a work order cannot choose its own judge",
 	"tools":  "it is set in sallyport.yaml",
 	"caches": "it is set in sallyport.yaml",
@@ -146,7 +147,9 @@ func mergeScope(file, flags *sallyport.Scope) *sallyport.Scope {
 func mergeLimits(file, flags sallyport.LimitsProposal) sallyport.LimitsProposal {
 	return sallyport.LimitsProposal{
 		Time: firstSaid(flags.Time, file.Time), Memory: firstSaid(flags.Memory, file.Memory), PIDs: firstSaid(flags.PIDs, file.PIDs),
-		Disk: firstSaid(flags.Disk, file.Disk), Output: firstSaid(flags.Output, file.Output), CPU: firstSaid(flags.CPU, file.CPU)}
+		Disk: firstSaid(flags.Disk, file.Disk), Output: firstSaid(flags.Output, file.Output), CPU: firstSaid(flags.CPU, file.CPU),
+		SpendMicroUSD: firstSaid(flags.SpendMicroUSD, file.SpendMicroUSD), SpendTokens: firstSaid(flags.SpendTokens, file.SpendTokens),
+		SpendOnExceeded: firstSaid(flags.SpendOnExceeded, file.SpendOnExceeded)}
 }
 
 // MergePlaces is Merge for places: what flags say is marked as the invoking user's own word.
@@ -178,7 +181,8 @@ func MergePlaces(file Places, flags sallyport.WorkOrder) Places {
 	for name := range flags.Env {
 		mark("env."+name, true)
 	}
-	for _, l := range limitFields {
+	mark("limits.spend.on-exceeded", flags.Limits.SpendOnExceeded != nil)
+	for _, l := range slices.Concat(limitFields, spendFields) {
 		_, said := l.said(flags.Limits)
 		mark("limits."+l.name, said)
 	}

@@ -12,7 +12,7 @@ func facts(r sallyport.Report) []Fact {
 	for _, f := range []Fact{
 		{"attempt", string(r.Attempt)}, {"previous", string(r.Previous)}, {"work order", string(r.WorkOrder)}, {"manifest", string(r.Manifest)},
 		{"repository", r.Repository}, {"base", string(r.Base)}, {"tree", string(r.Tree)}, {"commit", string(r.Commit)}, {"branch", r.Branch},
-		{"bundle", string(r.Bundle)}, {"evidence", r.Evidence}, {"created", r.Created}, {"ended", r.Ended}, {"agent", agent(r.Agent)}, {"separation", r.Separation},
+		{"bundle", string(r.Bundle)}, {"evidence", r.Evidence}, {"created", r.Created}, {"ended", r.Ended}, {"agent", agent(r.Agent)}, {"spent", spent(r.Spend)}, {"separation", r.Separation},
 	} {
 		if f.Value != "" {
 			out = append(out, Fact{f.Name, line(f.Value)})
@@ -31,6 +31,18 @@ func agent(g sallyport.AgentResult) string {
 		s += fmt.Sprintf(" and %s dropped", screen.Thousands(int(g.Dropped)))
 	}
 	return s
+}
+
+// spent is empty where nothing was metered.
+func spent(s *sallyport.Spend) string {
+	if s == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s (%s in, %s out) in %s", screen.Spent(s), screen.Thousands(int(s.InputTokens)), screen.Thousands(int(s.OutputTokens)), count(int(s.Requests), "request"))
+	if s.Unsettled > 0 {
+		text += fmt.Sprintf("; %d of them not settled, counted at their most", s.Unsettled)
+	}
+	return text
 }
 
 // timings are in the order of an Attempt's life.

@@ -157,6 +157,9 @@ func asked(s Subject) Asked {
 	if m.Attempts > 1 {
 		a.Attempt += fmt.Sprintf(" of at most %d", m.Attempts)
 	}
+	if limit := screen.SpendLimit(m.Spend); limit != "" {
+		a.Attempt += ", all of them within " + limit
+	}
 	return a
 }
 

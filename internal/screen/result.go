@@ -94,6 +94,9 @@ func (p *page) verdict(r sallyport.Report) {
 	if s := total(r.Timings); s > 0 {
 		text += fmt.Sprintf(" · %s", Seconds(s))
 	}
+	if s := Spent(r.Spend); s != "" {
+		text += " · " + s
+	}
 	p.lines = append(p.lines, p.paint(bold+";"+colour, word)+Fit("  "+text, p.o.Width-Columns(word)))
 	p.row("why", "", r.Reason.Message)
 }

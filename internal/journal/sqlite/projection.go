@@ -89,7 +89,7 @@ func newLeaseRow(attempt string, fence int64, holder string, until int64, releas
 func toAttempt(s lifecycle.State, l *leaseRow) journal.Attempt {
 	a := journal.Attempt{
 		Report: s.Report, Submitter: s.Submitter, StartTree: s.StartTree, Feedback: s.Feedback,
-		CancelRequested: s.CancelRequested, CancelBy: s.CancelBy, Logs: s.Logs, Egress: s.Egress, EgressOpen: s.EgressOpen,
+		CancelRequested: s.CancelRequested, CancelBy: s.CancelBy, Logs: s.Logs, Egress: s.Egress, EgressOpen: s.EgressOpen, Spend: s.Spend,
 		Imported: s.Imported, Publication: s.Publication, Publishing: s.Publishing, Published: s.Published,
 	}
 	if l != nil && !l.released {

@@ -18,7 +18,7 @@ func messages(w http.ResponseWriter, q request, t turn) {
 		stop = "tool_use"
 		block = object{"type": "tool_use", "id": fmt.Sprintf("toolu_%02d", t.n), "name": "Bash", "input": object{"command": t.command, "description": "scripted step"}}
 	}
-	usage := object{"input_tokens": 11, "output_tokens": 7, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+	usage := object{"input_tokens": t.input, "output_tokens": t.output, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 	message := object{"id": fmt.Sprintf("msg_%02d", t.n), "type": "message", "role": "assistant", "model": q.Model, "stop_sequence": nil, "usage": usage}
 	if !q.Stream {
 		message["content"], message["stop_reason"] = []object{block}, stop

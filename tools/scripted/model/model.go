@@ -25,6 +25,7 @@ type Script struct {
 	Closing       string // the last turn's text
 	Credential    string // the only one that is accepted
 	Placeholder   string // must never arrive; empty: not watched for
+	Input, Output int    // tokens that each answer says it took; both 0: 11 and 7
 }
 
 // Call is one request as it arrived, without headers and body.
@@ -88,6 +89,9 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, c *Call) {
 	}
 	var t turn
 	t, c.Asked = e.next(q)
+	if t.input, t.output = e.script.Input, e.script.Output; t.input+t.output == 0 {
+		t.input, t.output = 11, 7
+	}
 	speak(w, q, t)
 }
 
@@ -167,6 +171,8 @@ type turn struct {
 	n       int
 	command string
 	text    string
+
+	input, output int // tokens
 }
 
 // results matches a tool's result in either API. Inside a string of the conversation the quotes would be

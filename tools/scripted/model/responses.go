@@ -19,7 +19,7 @@ func responses(w http.ResponseWriter, q request, t turn) {
 	event(w, "response.output_item.added", object{"output_index": 0, "item": item})
 	event(w, "response.output_item.done", object{"output_index": 0, "item": item})
 	event(w, "response.completed", object{"response": object{"id": id, "object": "response", "status": "completed", "model": q.Model, "output": []object{item},
-		"usage": object{"input_tokens": 11, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens": 7, "output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": 18}}})
+		"usage": object{"input_tokens": t.input, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens": t.output, "output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": t.input + t.output}}})
 }
 
 // shellCall uses whichever shell tool this version of the agent offers for its model.
