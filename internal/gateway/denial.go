@@ -88,6 +88,7 @@ var sentences = map[egress.Reason]string{
 	ReasonUp:             "the rule's bytes out of the sandbox are used up",
 	ReasonDown:           "the rule's bytes into the sandbox are used up",
 	ReasonEnded:          "the Attempt's way out has ended",
+	ReasonForgotten:      "this address stood for a name before Sallyport was started again; ask for the name again",
 }
 
 // as is d about another protocol.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net"
 	"sync"
 	"time"
 )
@@ -28,6 +29,10 @@ type Event struct {
 	Up      int64         `json:"bytes_up"`
 	Down    int64         `json:"bytes_down"`
 	Took    time.Duration `json:"took_ns"`
+
+	// Whose it is: the connection, or how to find out. Looked up for a new refusal only.
+	client net.Conn
+	asker  func() string
 }
 
 // Counters sum up a Server's life. Bytes are of bodies: Up to the upstream, Down to the agent.

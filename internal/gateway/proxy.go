@@ -32,6 +32,14 @@ type ProxyConfig struct {
 	// Refused hears of each different refusal once, at most 256 of them; calls may be concurrent and should return
 	// soon. nil: nobody. Server.Denied has them all with their counts.
 	Refused func(Denied)
+	// Questions is where a sandbox whose traffic is redirected asks for names (Redirected); nil: nowhere. It is then the
+	// Server's: Close closes it. A listed name has an address that stands for it alone, any other does not exist.
+	Questions *Questions
+	// Generation numbers the drivers of an Attempt, from 0. A later one never gives a name below a wildcard an address
+	// that an earlier one gave to another.
+	Generation int64
+	// Learn gives every name an address, so that connections are made, and refused with all that can be learned of them.
+	Learn bool
 
 	pace pace // tests only; zero: paceDefault
 }
@@ -149,10 +157,13 @@ func newProxy(c ProxyConfig, connections int) (*proxy, error) {
 	return p, nil
 }
 
-// deny remembers and tells d.
-func (p *proxy) deny(d *denial) {
+// deny remembers and tells d, which e is about.
+func (p *proxy) deny(d *denial, e *Event) {
 	told := Denied{Time: time.Now(), Refusal: d.Refusal, Asked: printable(d.asked, 300), Message: d.message, Line: d.line, Count: 1}
 	told.Method, told.Path, told.Query = printable(told.Method, 32), printable(told.Path, 1024), printable(told.Query, 256)
+	if !p.denials.knows(told) {
+		told.Process = e.process()
+	}
 	if p.denials.add(told) && p.Refused != nil {
 		p.Refused(told)
 	}

@@ -723,13 +723,13 @@ func TestDenialsAreBounded(t *testing.T) {
 	p := &proxy{ProxyConfig: ProxyConfig{Refused: func(Denied) { told++ }}}
 	for i := range 10 * maxDenied {
 		n, _ := egress.Host(fmt.Sprintf("h%d.example.com", i))
-		p.deny(unreached(n, 443, egress.Decision{Reason: egress.ReasonHost}))
+		p.deny(unreached(n, 443, egress.Decision{Reason: egress.ReasonHost}), &Event{})
 	}
 	first, _ := egress.Host("h0.example.com")
 	no := unreached(first, 443, egress.Decision{Reason: egress.ReasonHost})
 	no.Path = strings.Repeat("\x1b", 1<<20)
-	p.deny(unreached(first, 443, egress.Decision{Reason: egress.ReasonHost}))
-	p.deny(no)
+	p.deny(unreached(first, 443, egress.Decision{Reason: egress.ReasonHost}), &Event{})
+	p.deny(no, &Event{})
 	all := p.denials.snapshot()
 	if told != maxDenied || len(all) != maxDenied || all[0].Count != 2 {
 		t.Errorf("told %d, kept %d, first counted %d", told, len(all), all[0].Count)

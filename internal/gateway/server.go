@@ -51,6 +51,7 @@ type Server struct {
 	listener    net.Listener
 	front       *front // with a proxy: the listener
 	crew        crew   // of the proxy
+	names       *names // with a proxy
 
 	live   context.Context // ends when the credential does
 	revoke context.CancelFunc
@@ -118,9 +119,12 @@ func (s *Server) setProxy(c Config) (err error) {
 // openFront puts the sorting of SOCKS from HTTP before the http.Server.
 func (s *Server) openFront() {
 	s.front = newFront(s.live, s.listener, s.proxy.pace.header, s.socks)
+	s.front.redirected = s.redirected
+	s.openNames()
 	s.listener = s.front
 	s.http.ReadHeaderTimeout = s.proxy.pace.header
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		ctx = context.WithValue(ctx, clientKey{}, c)
 		if b, ok := c.(*bound); ok {
 			return context.WithValue(ctx, boundKey{}, b)
 		}
@@ -208,6 +212,9 @@ func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.Revoke()
 		_ = s.listener.Close()
+		if s.proxy != nil && s.proxy.Questions != nil {
+			_ = s.proxy.Questions.Close()
+		}
 		_ = s.http.Close()
 		for _, t := range s.transports() {
 			t.CloseIdleConnections()
@@ -236,7 +243,7 @@ func (s *Server) transports() (all []*http.Transport) {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	e := Event{Method: r.Method, Target: r.RequestURI}
+	e := Event{Method: r.Method, Target: r.RequestURI, client: clientOf(r)}
 	// A panic that cuts the connection must still be counted.
 	defer func() {
 		e.Took = time.Since(start)
