@@ -17,7 +17,6 @@ type tunnel struct {
 	quota            *quota
 	pace             pace
 
-	idle     *time.Timer
 	up, down atomic.Int64
 	mu       sync.Mutex
 	why      egress.Reason // the limit that ended it
@@ -26,16 +25,15 @@ type tunnel struct {
 // run owns both ends and closes them. The Reason is the limit that ended it, "" if none did.
 func (t *tunnel) run(live context.Context) egress.Reason {
 	defer t.cut()
-	t.idle = time.AfterFunc(t.pace.idle, t.cut)
-	defer t.idle.Stop()
+	defer t.watch()()
 	defer time.AfterFunc(t.pace.total, t.cut).Stop()
 	defer context.AfterFunc(live, t.cut)()
 	done := make(chan struct{})
 	go func() {
-		t.copy(t.client, t.upstream, t.quota.takeDown, &t.down, ReasonDown)
+		t.pass(t.client, t.upstream, t.quota.limits.Down, t.quota.takeDown, &t.down, ReasonDown)
 		close(done)
 	}()
-	t.copy(t.upstream, t.client, t.quota.takeUp, &t.up, ReasonUp)
+	t.pass(t.upstream, t.client, t.quota.limits.Up, t.quota.takeUp, &t.up, ReasonUp)
 	<-done
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,6 +46,94 @@ func (t *tunnel) cut() {
 	_ = t.upstream.Close()
 }
 
+// pass carries one direction: in the kernel where no byte has to be counted before it goes on.
+func (t *tunnel) pass(dst, src io.ReadWriteCloser, most int64, take func(int) int, moved *atomic.Int64, limit egress.Reason) {
+	to, _, plain := bare(dst)
+	from, first, also := bare(src)
+	if most > 0 || !plain || !also {
+		t.copy(dst, src, take, moved, limit)
+		return
+	}
+	n, err := to.Write(first)
+	moved.Add(int64(n))
+	if err == nil {
+		var more int64
+		more, err = to.ReadFrom(from) // splice(2)
+		moved.Add(more)
+	}
+	if err != nil {
+		reset(dst)
+		t.cut()
+		return
+	}
+	t.finish(dst)
+}
+
+// bare is the TCP connection below wrappers that do nothing to the bytes, and what was read from it already. Any other
+// wrapper may count them or change them: not ok.
+func bare(c any) (tcp *net.TCPConn, first []byte, ok bool) {
+	for {
+		switch w := c.(type) {
+		case *net.TCPConn:
+			return w, first, true
+		case *begun:
+			c, first = w.Conn, append(first, w.first...)
+		case *bound:
+			c = w.Conn
+		case *limitedConn:
+			c = w.Conn
+		case *led:
+			c = w.Conn
+		default:
+			return nil, nil, false
+		}
+	}
+}
+
+// watch cuts a tunnel in which nothing moves. It looks now and then instead of setting a timer at each read, and errs by
+// a quarter of the time to the patient side. Its result ends it.
+func (t *tunnel) watch() (end func()) {
+	every := t.pace.idle / 4
+	var mu sync.Mutex
+	var ended bool
+	var still time.Duration
+	last := t.progress()
+	var timer *time.Timer
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
+			return
+		}
+		if now := t.progress(); now != last {
+			last, still = now, 0
+		} else if still += every; still >= t.pace.idle {
+			ended = true
+			t.cut()
+			return
+		}
+		timer.Reset(every)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(every, look)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		timer.Stop()
+	}
+}
+
+// progress changes whenever a byte moves. What the kernel carries, the upstream's socket has counted: it is ours alone.
+func (t *tunnel) progress() uint64 {
+	n := uint64(t.up.Load() + t.down.Load())
+	if tcp, _, ok := bare(t.upstream); ok {
+		n += carried(tcp)
+	}
+	return n
+}
+
 // copy hands an end on as an end and a break as a break: a reset must not look like the whole of an answer.
 func (t *tunnel) copy(dst, src io.ReadWriteCloser, take func(int) int, moved *atomic.Int64, limit egress.Reason) {
 	buf := make([]byte, 32<<10)
@@ -55,7 +141,6 @@ func (t *tunnel) copy(dst, src io.ReadWriteCloser, take func(int) int, moved *at
 		n, err := src.Read(buf)
 		may := take(n)
 		if may > 0 {
-			t.idle.Reset(t.pace.idle)
 			if _, wErr := dst.Write(buf[:may]); wErr != nil {
 				t.cut()
 				return
