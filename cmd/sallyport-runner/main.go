@@ -15,7 +15,7 @@ func main() {
 	if os.Getpid() == 1 && len(os.Args) == 2 && os.Args[0] == runner.Name {
 		runner.Init()
 	}
-	if runner.Hog(os.Args[1:]) {
+	if runner.Hog(os.Args[1:]) || runner.RedirectTrial(os.Args[1:]) {
 		return
 	}
 	if s := runner.Sentence(filepath.Base(os.Args[0])); s != "" {

@@ -25,6 +25,9 @@ type Targets struct {
 	HostPort int    // a TCP port on which the trusted side listens on 127.0.0.1 of the HOST's network
 	Abstract string // the name, without its leading NUL, of an abstract socket on which it listens there
 
+	// Redirect: everything sent must be led to these sockets of the sandbox's own. nil: nothing may get anywhere.
+	Redirect *Redirect `json:"-"`
+
 	Env          []string // the complete environment that the command will get: "NAME=value"
 	ForbidNames  []string // globs (path.Match) for variable names, in upper case: "*_TOKEN", "AWS_*"
 	AllowNames   []string // exact names excused from ForbidNames: placeholders

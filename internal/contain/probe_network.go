@@ -20,19 +20,10 @@ func probeNetwork(t Targets) sallyport.LayerReport {
 	p.interfaces()
 
 	outside := []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EACCES, unix.EPERM}
-	noFamily := append(outside, unix.EAFNOSUPPORT, unix.EADDRNOTAVAIL)
-	for _, k := range []struct {
-		name   string
-		kind   int
-		to     unix.Sockaddr
-		accept []unix.Errno
-	}{
-		{"TCP to 192.0.2.1:443", unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}, Port: 443}, outside},
-		{"UDP to 192.0.2.1:53", unix.SOCK_DGRAM, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}, Port: 53}, outside},
-		{"TCP to 169.254.169.254:80", unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{169, 254, 169, 254}, Port: 80}, outside},
-		{"TCP to [2001:db8::1]:443", unix.SOCK_STREAM, &unix.SockaddrInet6{Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}, Port: 443}, noFamily},
-	} {
-		p.want(k.name, connect(k.kind, k.to), k.accept...)
+	if t.Redirect == nil {
+		p.nowhere(outside)
+	} else {
+		p.redirected(t.Redirect)
 	}
 	p.hostPort(t, outside)
 	p.abstract(t)
@@ -49,6 +40,24 @@ func probeNetwork(t Targets) sallyport.LayerReport {
 	}
 	p.want("AF_VSOCK", err, unix.EPERM, unix.EAFNOSUPPORT)
 	return p.report()
+}
+
+// nowhere: what is sent to another address finds no way.
+func (p *trials) nowhere(outside []unix.Errno) {
+	noFamily := append(outside, unix.EAFNOSUPPORT, unix.EADDRNOTAVAIL)
+	for _, k := range []struct {
+		name   string
+		kind   int
+		to     unix.Sockaddr
+		accept []unix.Errno
+	}{
+		{"TCP to 192.0.2.1:443", unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}, Port: 443}, outside},
+		{"UDP to 192.0.2.1:53", unix.SOCK_DGRAM, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}, Port: 53}, outside},
+		{"TCP to 169.254.169.254:80", unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{169, 254, 169, 254}, Port: 80}, outside},
+		{"TCP to [2001:db8::1]:443", unix.SOCK_STREAM, &unix.SockaddrInet6{Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}, Port: 443}, noFamily},
+	} {
+		p.want(k.name, connect(k.kind, k.to), k.accept...)
+	}
 }
 
 // hostPort: 127.0.0.1 must be the sandbox's own, where nobody listens on that port.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -40,11 +41,25 @@ func opens(m sallyport.Manifest) bool { return m.Agent.Endpoint != nil || proxie
 // proxied says that the agent is given a proxy. One that learns is given it also where all is refused.
 func proxied(m sallyport.Manifest) bool { return len(m.Egress) > 0 || m.Learn }
 
-// proxyEnvironment tells the agent's programs of the proxy, in the spellings that are in use. HTTP CONNECT serves
-// every protocol, and unlike SOCKS every program that reads ALL_PROXY knows it.
-func proxyEnvironment(m sallyport.Manifest) map[string]string {
+// redirects says that all which the agent's sandbox sends is led to the gateway, so that no program needs a proxy: where
+// this host can, and something may be reached beside a model endpoint.
+func (d *driver) redirects(ctx context.Context) (bool, error) {
+	r, ok := d.provider.(provider.Redirector)
+	if !ok || !proxied(d.m) {
+		return false, nil
+	}
+	err := r.Redirects(ctx)
+	if sallyport.CodeOf(err) == sallyport.CodeUnsupported {
+		return false, d.notice(ctx, "%s", screen.Line("the way out is a proxy, and only for programs that heed HTTP_PROXY: "+err.Error()))
+	}
+	return err == nil, err
+}
+
+// proxyEnvironment tells the agent's programs of the proxy, in the spellings that are in use; nothing with a redirect.
+// HTTP CONNECT serves every protocol, and unlike SOCKS every program that reads ALL_PROXY knows it.
+func proxyEnvironment(m sallyport.Manifest, redirect bool) map[string]string {
 	env := map[string]string{}
-	if !proxied(m) {
+	if !proxied(m) || redirect {
 		return env
 	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
@@ -61,11 +76,11 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	if !opens(d.m) {
 		return nil
 	}
-	file, err := w.Egress(ctx)
+	files, err := w.Egress(ctx)
 	if err != nil {
 		return err
 	}
-	ln, err := gateway.Listener(file, wayOut(d.m))
+	ln, questions, err := listenOn(files, wayOut(d.m), f.Spec.Redirect)
 	if err != nil {
 		return err
 	}
@@ -83,6 +98,9 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 		if budget != nil {
 			c.Budget = budget
 		}
+		if c.Proxy != nil {
+			c.Proxy.Questions, c.Proxy.Generation = questions, d.current().Fence
+		}
 		var s *gateway.Server
 		if s, err = gateway.Serve(ctx, ln, c); err == nil {
 			d.mu.Lock()
@@ -91,7 +109,28 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 			return nil
 		}
 	}
+	_ = ln.Close()
+	if questions != nil {
+		_ = questions.Close()
+	}
 	return errors.Join(err, heard.stop(), d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
+}
+
+// listenOn takes the sockets that a sandbox handed out, and closes its files.
+func listenOn(files []*os.File, port int, redirect bool) (net.Listener, *gateway.Questions, error) {
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if redirect {
+		return gateway.Redirected(files, port)
+	}
+	if len(files) != 1 {
+		return nil, nil, &sallyport.Error{Op: "open the way out", Code: sallyport.CodeDenied, Message: fmt.Sprintf("expected one listening socket, got %d", len(files))}
+	}
+	ln, err := gateway.Listener(files[0], port)
+	return ln, nil, err
 }
 
 func gatewayConfig(m sallyport.Manifest, h held, refused func(gateway.Denied)) (c gateway.Config, err error) {
@@ -225,7 +264,7 @@ const maxAsked = 300
 func refusalOf(r gateway.Denied, count int64) sallyport.Refusal {
 	safe := func(s string) string { return screen.Fit(screen.Line(s), maxAsked) }
 	return sallyport.Refusal{Host: r.Name.String(), Asked: safe(r.Asked), Port: r.Port, Protocol: r.Protocol, Method: safe(r.Method), Path: safe(r.Path),
-		Reason: string(r.Reason), Message: r.Message, Line: r.Line, Count: count}
+		Reason: string(r.Reason), Message: r.Message, Line: r.Line, Process: safe(r.Process), Count: count}
 }
 
 // egressOf is what went through the way out; nil where that is not known, or was not recorded by the version that

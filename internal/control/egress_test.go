@@ -29,7 +29,10 @@ func TestWayOut(t *testing.T) {
 		"a model and rules":     {sallyport.Manifest{Agent: model, Egress: rules}, 4711, true},
 		"learning from nothing": {sallyport.Manifest{Learn: true}, proxyPort, true},
 	} {
-		env := proxyEnvironment(c.m)
+		env := proxyEnvironment(c.m, false)
+		if len(proxyEnvironment(c.m, true)) != 0 {
+			t.Errorf("%s: a proxy beside the redirect", name)
+		}
 		if wayOut(c.m) != c.port || (len(env) > 0) != c.proxied {
 			t.Errorf("%s: port %d, %v", name, wayOut(c.m), env)
 		}

@@ -184,7 +184,11 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 		files = append(files, provider.File{Name: strings.TrimPrefix(path, provider.FilesFolder+"/"), Data: data})
 	}
 	env := d.environment(started.Env)
-	maps.Copy(env, proxyEnvironment(d.m))
+	redirect, err := d.redirects(ctx)
+	if err != nil {
+		return f, co, err
+	}
+	maps.Copy(env, proxyEnvironment(d.m, redirect))
 	h := held{Placeholder: task.Placeholder}
 	if opensTLS(d.m) {
 		if h.Authority, err = id.Secret(); err != nil {
@@ -204,7 +208,7 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	if err != nil {
 		return f, co, err
 	}
-	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m),
+	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m), Redirect: redirect,
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
 	if f, err = d.intend(ctx, spec, d.m.Agent.Name, h); err != nil {
 		return f, co, err

@@ -17,10 +17,10 @@ const (
 )
 
 // Answer answers one DNS message of a sandbox; no query ever leaves the host. A and AAAA of a name that is listed get
-// the address that synthetic gives it, if it is of that family (else no data; an invalid address: SERVFAIL); any
+// the address that synthetic gives it for that family (one of the other: no data; an invalid address: SERVFAIL); any
 // other name does not exist. Other types of a listed name have no data, so that no HTTPS record brings ECH or
 // another port. What is malformed gets FORMERR; an error (CodeInvalid) means: send nothing, it is no query.
-func Answer(query []byte, listed func(Name) bool, synthetic func(Name) netip.Addr) ([]byte, error) {
+func Answer(query []byte, listed func(Name) bool, synthetic func(n Name, six bool) netip.Addr) ([]byte, error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(query)
 	if err != nil || h.Response {
@@ -109,7 +109,7 @@ func readOPT(query []byte, start int) (end int, version byte, ok bool) {
 	return start + fixed + int(binary.BigEndian.Uint16(b[9:])), b[6], true
 }
 
-func (a *answer) decide(listed func(Name) bool, synthetic func(Name) netip.Addr) {
+func (a *answer) decide(listed func(Name) bool, synthetic func(n Name, six bool) netip.Addr) {
 	n, err := Host(a.question.Name.String())
 	if err != nil || n.IsAddr() || !listed(n) {
 		a.header.RCode = dnsmessage.RCodeNameError
@@ -118,11 +118,12 @@ func (a *answer) decide(listed func(Name) bool, synthetic func(Name) netip.Addr)
 	if t := a.question.Type; t != dnsmessage.TypeA && t != dnsmessage.TypeAAAA {
 		return
 	}
-	addr := synthetic(n).Unmap()
+	six := a.question.Type == dnsmessage.TypeAAAA
+	addr := synthetic(n, six).Unmap()
 	switch {
 	case !addr.IsValid():
 		a.header.RCode = dnsmessage.RCodeServerFailure
-	case addr.Is4() == (a.question.Type == dnsmessage.TypeA):
+	case addr.Is6() == six:
 		a.addr = addr
 	}
 }

@@ -17,17 +17,22 @@ import (
 
 var synthetic4, synthetic6 = netip.MustParseAddr("198.18.0.7"), netip.MustParseAddr("fd00:5a11::7")
 
-// zone is a policy of four names, one of them without an address left, and of an address.
+// zone is a policy of five names, one of them without an address left, and of an address.
 func zone(n Name) bool {
 	switch n.String() {
-	case "four.example", "six.example", "none.example", "mapped.example", "192.0.2.1":
+	case "four.example", "six.example", "none.example", "mapped.example", "both.example", "192.0.2.1":
 		return true
 	}
 	return false
 }
 
-func addressOf(n Name) netip.Addr {
+func addressOf(n Name, six bool) netip.Addr {
 	switch n.String() {
+	case "both.example":
+		if six {
+			return synthetic6
+		}
+		return synthetic4
 	case "four.example":
 		return synthetic4
 	case "six.example":
@@ -70,6 +75,8 @@ func TestAnswer(t *testing.T) {
 		{"six.example.", dnsmessage.TypeA, 0, netip.Addr{}},
 		{"mapped.example.", dnsmessage.TypeA, 0, synthetic4},
 		{"mapped.example.", dnsmessage.TypeAAAA, 0, netip.Addr{}},
+		{"both.example.", dnsmessage.TypeA, 0, synthetic4},
+		{"both.example.", dnsmessage.TypeAAAA, 0, synthetic6},
 		{"none.example.", dnsmessage.TypeA, dnsmessage.RCodeServerFailure, netip.Addr{}},
 		{"four.example.", dnsmessage.TypeTXT, 0, netip.Addr{}},
 		{"four.example.", 65, 0, netip.Addr{}}, // HTTPS

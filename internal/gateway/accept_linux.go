@@ -29,7 +29,15 @@ func (l *listener) Accept() (net.Conn, error) {
 		fd, _, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch {
 		case err == nil:
-			return tame(fd)
+			if !l.redirected {
+				return tame(fd)
+			}
+			to, elsewhere := originally(fd)
+			c, err := tame(fd)
+			if err == nil && elsewhere {
+				c = &led{Conn: c, to: to}
+			}
+			return c, err
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
 		case errors.Is(err, unix.EAGAIN):
 			// Somebody inside took it. Slow down, or two processes inside could keep us busy for nothing.

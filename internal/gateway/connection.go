@@ -247,5 +247,5 @@ func (s *Server) broke(e *Event, err error) {
 // denied notes a refusal in the event and in the record.
 func (s *Server) denied(e *Event, no *denial) {
 	e.Kind, e.Status, e.Reason, e.Message = Refused, no.status(), string(no.Reason), no.text()
-	s.proxy.deny(no)
+	s.proxy.deny(no, e)
 }

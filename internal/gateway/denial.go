@@ -98,6 +98,7 @@ var sentences = map[egress.Reason]string{
 	ReasonForge:           "nothing is written to a forge from a sandbox: commit, and Sallyport publishes the branch after its checks",
 	ReasonScope:           "this credential can write to the forge; expected one that can only read",
 	ReasonInAnswer:        "the answer held the credential",
+	ReasonForgotten:       "this address stood for a name before Sallyport was started again; ask for the name again",
 }
 
 // as is d about another protocol.

@@ -16,7 +16,9 @@ type Denied struct {
 	Asked   string `json:"asked,omitempty"`
 	Message string `json:"message"`        // the reason as a sentence
 	Line    string `json:"line,omitempty"` // the entry of `egress:` that would allow it; "": none can
-	Count   int64  `json:"count"`          // in Refused: 1
+	// Process is who asked, as far as the kernel showed it the first time: its file and its pid inside. A claim.
+	Process string `json:"process,omitempty"`
+	Count   int64  `json:"count"` // in Refused: 1
 }
 
 // The reasons that are the gateway's own, beside those of egress. Codes are only ever added.
@@ -44,6 +46,7 @@ const (
 	ReasonEncoding        egress.Reason = "answer-encoding"
 	ReasonRedirect        egress.Reason = "redirect"
 	ReasonInAnswer        egress.Reason = "credential-in-answer"
+	ReasonForgotten       egress.Reason = "address-forgotten"
 )
 
 // maxDenied bounds what a hostile agent can make the trusted side remember; a real one is refused a handful of things.
@@ -59,6 +62,14 @@ type denials struct {
 type denialKey struct {
 	egress.Refusal
 	asked string
+}
+
+// knows reports whether another d would be remembered for nothing new.
+func (l *denials) knows(d Denied) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.at[denialKey{d.Refusal, d.Asked}]
+	return ok || len(l.list) >= maxDenied
 }
 
 // add reports whether d is a new one that is remembered.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net"
 	"sync"
 	"time"
 )
@@ -30,6 +31,9 @@ type Event struct {
 	Took    time.Duration `json:"took_ns"`
 
 	model bool // to the agent's endpoint
+	// Whose it is: the connection, or how to find out. Looked up for a new refusal only.
+	client net.Conn
+	asker  func() string
 }
 
 // Counters sum up a Server's life. Bytes are of bodies: Up to the upstream, Down to the agent.

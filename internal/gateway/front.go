@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"time"
 
 	"sallyport.dev/sallyport/internal/egress"
@@ -17,9 +18,11 @@ type front struct {
 	live     context.Context // its end cuts the connections that are being sorted
 	patience time.Duration
 	socks    func(net.Conn) // owns the connection
-	http     chan net.Conn
-	ended    chan struct{}
-	err      error // set before ended is closed
+	// redirected owns a connection whose client meant to go elsewhere, and was led here.
+	redirected func(net.Conn, netip.AddrPort)
+	http       chan net.Conn
+	ended      chan struct{}
+	err        error // set before ended is closed
 }
 
 func newFront(live context.Context, ln net.Listener, patience time.Duration, socks func(net.Conn)) *front {
@@ -40,6 +43,10 @@ func (f *front) run() {
 
 // sort must not hold up the next connection: this one may say nothing.
 func (f *front) sort(c net.Conn) {
+	if to, ok := wantedBy(c); ok {
+		f.redirected(c, to)
+		return
+	}
 	stop := closeWith(f.live, c)
 	first := make([]byte, 1)
 	_ = c.SetReadDeadline(time.Now().Add(f.patience))

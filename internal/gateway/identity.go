@@ -242,20 +242,20 @@ func (p *proxy) strayed(h http.Header, q egress.Request, k *Credential) string {
 				continue // compared whole
 			}
 			for _, v := range values {
-				if holds(v, c.Placeholder) || holds(name, c.Placeholder) {
+				if shows(v, c.Placeholder) || shows(name, c.Placeholder) {
 					return "in the header " + printable(name, 64)
 				}
 			}
 		}
-		if holds(query, c.Placeholder) || holds(q.Path, c.Placeholder) {
+		if shows(query, c.Placeholder) || shows(q.Path, c.Placeholder) {
 			return "in the address"
 		}
 	}
 	return ""
 }
 
-// holds looks for a placeholder as it is, escaped for an address, and in basic authentication.
-func holds(s, placeholder string) bool {
+// shows looks for a placeholder as it is, escaped for an address, and in basic authentication.
+func shows(s, placeholder string) bool {
 	if plain, err := url.QueryUnescape(s); err == nil && strings.Contains(plain, placeholder) {
 		return true
 	}

@@ -46,6 +46,11 @@ func newListener(fd, port int) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openListener(fd, port, cookie)
+}
+
+// openListener is for a socket that was checked.
+func openListener(fd, port int, cookie uint64) (*listener, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, denied("O_NONBLOCK cannot be set", err)
 	}
@@ -80,28 +85,48 @@ func duplicate(f *os.File) (int, error) {
 
 // checkListening returns the cookie of the socket's network namespace.
 func checkListening(fd, port int) (uint64, error) {
-	facts := []struct {
-		opt, want int
-		wrong     string
-	}{
-		{unix.SO_DOMAIN, unix.AF_INET, "not an IPv4 socket"},
-		{unix.SO_TYPE, unix.SOCK_STREAM, "not a stream socket"},
-		{unix.SO_PROTOCOL, unix.IPPROTO_TCP, "not a TCP socket"},
-		{unix.SO_ACCEPTCONN, 1, "not a listening socket"},
-	}
-	for _, fact := range facts {
-		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, fact.opt)
-		if err != nil {
-			return 0, denied("not a socket", err)
-		}
-		if got != fact.want {
-			return 0, denied(fmt.Sprintf("%s (option %d is %d, expected %d)", fact.wrong, fact.opt, got, fact.want), nil)
-		}
+	if err := checkFacts(fd, unix.AF_INET, listening); err != nil {
+		return 0, err
 	}
 	if err := checkBound(fd, port); err != nil {
 		return 0, err
 	}
 	return checkNamespace(fd)
+}
+
+// fact is what a socket option must be.
+type fact struct {
+	opt, want int
+	wrong     string
+}
+
+var (
+	listening = []fact{
+		{unix.SO_TYPE, unix.SOCK_STREAM, "not a stream socket"},
+		{unix.SO_PROTOCOL, unix.IPPROTO_TCP, "not a TCP socket"},
+		{unix.SO_ACCEPTCONN, 1, "not a listening socket"},
+	}
+	datagrams = []fact{
+		{unix.SO_TYPE, unix.SOCK_DGRAM, "not a datagram socket"},
+		{unix.SO_PROTOCOL, unix.IPPROTO_UDP, "not a UDP socket"},
+	}
+)
+
+func checkFacts(fd, family int, more []fact) error {
+	first := fact{unix.SO_DOMAIN, family, "not an IPv4 socket"}
+	if family == unix.AF_INET6 {
+		first.wrong = "not an IPv6 socket"
+	}
+	for _, fact := range append([]fact{first}, more...) {
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, fact.opt)
+		if err != nil {
+			return denied("not a socket", err)
+		}
+		if got != fact.want {
+			return denied(fmt.Sprintf("%s (option %d is %d, expected %d)", fact.wrong, fact.opt, got, fact.want), nil)
+		}
+	}
+	return nil
 }
 
 func checkBound(fd, port int) error {
@@ -184,6 +209,8 @@ type listener struct {
 	fd, stop int
 	cookie   uint64
 	addr     net.Addr
+
+	redirected bool // a connection may have been meant to go elsewhere
 
 	afterPoll func() // tests: runs between poll and accept4
 

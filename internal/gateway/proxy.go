@@ -29,8 +29,8 @@ type ProxyConfig struct {
 	Credentials []Credential
 	// Forges are hosts of which the sandbox may only read, whatever the Rules say: canonical names.
 	Forges []string
-	// Learn hears out also what is refused: TLS to hosts that are not listed is opened as well, so that a refusal says
-	// what exactly was asked for. Nothing more is dialled.
+	// Learn hears out also what is refused: every name has an address, and TLS to hosts that are not listed is opened as
+	// well, so that a refusal says what exactly was asked for. Nothing more is dialled.
 	Learn bool
 	// Roots verify upstreams. nil: the system's.
 	Roots *x509.CertPool
@@ -44,6 +44,12 @@ type ProxyConfig struct {
 	// Refused hears of each different refusal once, at most 256 of them; calls may be concurrent and should return
 	// soon. nil: nobody. Server.Denied has them all with their counts.
 	Refused func(Denied)
+	// Questions is where a sandbox whose traffic is redirected asks for names (Redirected); nil: nowhere. It is then the
+	// Server's: Close closes it. A listed name has an address that stands for it alone, any other does not exist.
+	Questions *Questions
+	// Generation numbers the drivers of an Attempt, from 0. A later one never gives a name below a wildcard an address
+	// that an earlier one gave to another.
+	Generation int64
 
 	pace pace // tests only; zero: paceDefault
 }
@@ -167,10 +173,13 @@ func (c ProxyConfig) checkBudget(b Budget) error {
 	return nil
 }
 
-// deny remembers and tells d.
-func (p *proxy) deny(d *denial) {
+// deny remembers and tells d, which e is about.
+func (p *proxy) deny(d *denial, e *Event) {
 	told := Denied{Time: time.Now(), Refusal: d.Refusal, Asked: printable(d.asked, 300), Message: d.message, Line: d.line, Count: 1}
 	told.Method, told.Path, told.Query = printable(told.Method, 32), printable(told.Path, 1024), printable(told.Query, 256)
+	if !p.denials.knows(told) {
+		told.Process = e.process()
+	}
 	if p.denials.add(told) && p.Refused != nil {
 		p.Refused(told)
 	}

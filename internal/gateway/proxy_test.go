@@ -726,13 +726,13 @@ func TestDenialsAreBounded(t *testing.T) {
 	p := &proxy{ProxyConfig: ProxyConfig{Refused: func(Denied) { told++ }}}
 	for i := range 10 * maxDenied {
 		n, _ := egress.Host(fmt.Sprintf("h%d.example.com", i))
-		p.deny(decided(egress.Request{Name: n, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost}))
+		p.deny(decided(egress.Request{Name: n, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost}), &Event{})
 	}
 	first, _ := egress.Host("h0.example.com")
 	no := decided(egress.Request{Name: first, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost})
 	no.Path = strings.Repeat("\x1b", 1<<20)
-	p.deny(decided(egress.Request{Name: first, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost}))
-	p.deny(no)
+	p.deny(decided(egress.Request{Name: first, Port: 443, Protocol: egress.HTTPS}, egress.Decision{Reason: egress.ReasonHost}), &Event{})
+	p.deny(no, &Event{})
 	all := p.denials.snapshot()
 	if told != maxDenied || len(all) != maxDenied || all[0].Count != 2 {
 		t.Errorf("told %d, kept %d, first counted %d", told, len(all), all[0].Count)

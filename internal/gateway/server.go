@@ -51,6 +51,7 @@ type Server struct {
 	listener   net.Listener
 	front      *front // with a proxy: the listener; nil: only the endpoint is served
 	crew       crew
+	names      *names // with a proxy
 
 	live   context.Context // ends when the credential does
 	revoke context.CancelFunc
@@ -138,9 +139,12 @@ func (s *Server) setProxy(c Config) (err error) {
 // openFront puts the sorting of SOCKS from HTTP before the http.Server.
 func (s *Server) openFront() {
 	s.front = newFront(s.live, s.listener, s.proxy.pace.header, s.socks)
+	s.front.redirected = s.redirected
+	s.openNames()
 	s.listener = s.front
 	s.http.ReadHeaderTimeout = s.proxy.pace.header
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		ctx = context.WithValue(ctx, clientKey{}, c)
 		if t, ok := c.(*tls.Conn); ok {
 			c = t.NetConn()
 		}
@@ -211,6 +215,9 @@ func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.Revoke()
 		_ = s.listener.Close()
+		if s.proxy.Questions != nil {
+			_ = s.proxy.Questions.Close()
+		}
 		_ = s.http.Close()
 		for _, t := range s.transports() {
 			t.CloseIdleConnections()
@@ -237,7 +244,7 @@ func (s *Server) transports() []*http.Transport {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	e := Event{Method: r.Method, Target: r.RequestURI}
+	e := Event{Method: r.Method, Target: r.RequestURI, client: clientOf(r)}
 	// A panic that cuts the connection must still be counted.
 	defer func() {
 		e.Took = time.Since(start)

@@ -28,7 +28,7 @@ func (s *Server) socks(c net.Conn) {
 	defer s.crew.leave()
 	stop := closeWith(s.live, c)
 	defer stop()
-	e := Event{Method: "SOCKS"}
+	e := Event{Method: "SOCKS", client: c}
 	start := time.Now()
 	defer func() {
 		e.Took = time.Since(start)

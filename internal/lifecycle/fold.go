@@ -305,14 +305,15 @@ func egress(s *State, e Event, p Egress) error {
 // MaxRefusals is how many different refusals are kept of one Attempt.
 const MaxRefusals = 100
 
-// refused adds up what is the same but for its count.
+// refused adds up what is the same but for its count and who asked.
 func refused(s *State, e Event, p Refused) error {
 	all := slices.Clone(s.Report.Refusals)
 	for _, r := range p.Refusals {
 		if r.Reason == "" || r.Count < 1 {
 			return invalid(e.Type, "expected a reason, and a count of 1 or more")
 		}
-		same := func(x sallyport.Refusal) bool { x.Count = r.Count; return x == r }
+		// Who asked is of the first time only.
+		same := func(x sallyport.Refusal) bool { x.Count, x.Process = r.Count, r.Process; return x == r }
 		switch i := slices.IndexFunc(all, same); {
 		case i >= 0:
 			all[i].Count += r.Count

@@ -59,6 +59,13 @@ type Warmer interface {
 	Warm(ctx context.Context) error
 }
 
+// Redirector is a Provider that may be able to make Spec.Redirect true.
+type Redirector interface {
+	// Redirects tries it once per process, and says why not: nil, or CodeUnsupported. Create with Spec.Redirect then
+	// fails with the same code.
+	Redirects(ctx context.Context) error
+}
+
 // Where a sandbox shows what the trusted side lays into it.
 const (
 	// StubFolder belongs first in PATH: names that mean nothing inside (apt, sudo) answer with a sentence.
@@ -72,6 +79,7 @@ type Capabilities struct {
 	Layers   []sallyport.LayerReport // one per layer, as a sandbox of this host would report it
 	StatusBy string                  // who reports an exit status: "keeper" or "runner"
 	Egress   bool                    // Wire.Egress hands out a listening socket
+	Redirect bool                    // Spec.Redirect can be had
 	Notes    []string                // facts for `doctor`: "uid: the user's own (weaker)"
 }
 
@@ -93,9 +101,12 @@ type Spec struct {
 	Command    Command                `json:"command"`
 	Limits     sallyport.Limits       `json:"limits"`
 	Require    []sallyport.Layer      `json:"require"`
-	EgressPort int                    `json:"egress_port"`  // loopback port whose listening socket is handed out; 0: none
-	LeaseTTL   time.Duration          `json:"lease_ttl_ns"` // of the first lease: above 0, at most MaxLease
-	Hold       time.Duration          `json:"hold_ns"`      // how long a workspace is kept after the lease died
+	EgressPort int                    `json:"egress_port"` // loopback port whose listening socket is handed out; 0: none
+	// Redirect leads all that the sandbox sends to other addresses than loopback's to EgressPort: TCP to the listening
+	// socket, UDP to port 53 of whatever resolver to a socket for names; other UDP is refused. Programs need no proxy.
+	Redirect bool          `json:"redirect,omitempty"`
+	LeaseTTL time.Duration `json:"lease_ttl_ns"` // of the first lease: above 0, at most MaxLease
+	Hold     time.Duration `json:"hold_ns"`      // how long a workspace is kept after the lease died
 }
 
 // Workspace is the tree the command works on.
@@ -174,9 +185,10 @@ type Wire interface {
 	Collect(ctx context.Context, w Writer) error
 	// Renew tells the sandbox that its holder's lease lasts ttl from now.
 	Renew(ctx context.Context, ttl time.Duration) error
-	// Egress is the sandbox's listening socket for Spec.EgressPort, handed out before any code of the
-	// WorkOrder ran. Hostile: check it before use. CodeUnsupported where there is none.
-	Egress(ctx context.Context) (*os.File, error)
+	// Egress is the sandbox's listening socket for Spec.EgressPort, made before any code of the WorkOrder ran, and
+	// with Spec.Redirect after it the socket on which names are asked. Hostile: check them before use. They are the
+	// caller's. CodeUnsupported where there is none.
+	Egress(ctx context.Context) ([]*os.File, error)
 	Close() error
 }
 

@@ -62,7 +62,7 @@ type Asked struct {
 // Finding is one statement about the change.
 type Finding struct{ Severity, Rule, Path, Message, Todo string }
 
-// Refusal is what the agent wanted to reach and did not. Line is the entry of egress: that would allow it.
+// Refusal is what the agent wanted to reach and did not. Count also says which program asked first. Line is the entry of egress: that would allow it.
 type Refusal struct{ Asked, Count, Why, Line string }
 
 // Layer is one line of the containment receipt.
@@ -89,7 +89,7 @@ func New(s Subject) Page {
 		p.NoFindings = "none"
 	}
 	for _, f := range r.Refusals {
-		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time"), line(f.Message), line(f.Line)})
+		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time") + by(f.Process), line(f.Message), line(f.Line)})
 	}
 	for _, l := range r.Layers {
 		p.Layers = append(p.Layers, layer(l))
@@ -199,4 +199,12 @@ func quote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// by names the program that was seen to ask.
+func by(process string) string {
+	if process == "" {
+		return ""
+	}
+	return ", by " + line(process)
 }

@@ -54,11 +54,17 @@ func Take(socket *os.File) ([]*os.File, error) {
 	}
 }
 
-// Say sends one message, of at least one byte, with or without (nil) a file.
-func Say(socket *os.File, b []byte, file *os.File) error {
+// Say sends one message, of at least one byte, with at most mostHanded files; nil is none. They stay the caller's.
+func Say(socket *os.File, b []byte, files ...*os.File) error {
+	var fds []int
+	for _, f := range files {
+		if f != nil {
+			fds = append(fds, int(f.Fd()))
+		}
+	}
 	var rights []byte
-	if file != nil {
-		rights = unix.UnixRights(int(file.Fd()))
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
 	}
 	return send(socket, b, rights)
 }
@@ -71,6 +77,9 @@ func Hear(socket *os.File) ([]byte, *os.File, error) {
 	}
 	return b, files[0], nil
 }
+
+// HearMost receives one message with at most so many files, which the caller closes. A closed other end is an error.
+func HearMost(socket *os.File, most int) ([]byte, []*os.File, error) { return receive(socket, most) }
 
 func send(socket *os.File, b, rights []byte) error {
 	c, err := socket.SyscallConn()

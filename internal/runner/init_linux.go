@@ -49,10 +49,10 @@ func Init() {
 	control := os.NewFile(FDControl, "control")
 	root, err := prepareBlank()
 	if err != nil {
-		report(control, failed(sallyport.CodeUnsupported, err), nil)
+		report(control, failed(sallyport.CodeUnsupported, err))
 		os.Exit(1)
 	}
-	report(control, Ready{}, nil)
+	report(control, Ready{})
 	name, _, err := Hear(control)
 	if err != nil {
 		os.Exit(0) // never used
@@ -65,14 +65,12 @@ func Init() {
 	if err != nil {
 		os.Exit(1)
 	}
-	ready, listener, collect := prepare(root, h)
-	report(control, ready, listener)
+	ready, wayOut, collect := prepare(root, h)
+	report(control, ready, wayOut...)
 	if ready.Error != "" {
 		os.Exit(1)
 	}
-	if listener != nil {
-		listener.Close()
-	}
+	closeAll(wayOut)
 	if collect != nil {
 		os.Exit(collect(control))
 	}
@@ -131,7 +129,7 @@ func deafen() {
 
 // prepare does what the plan says and returns what to report; for a plan that collects, also the work that
 // follows the report.
-func prepare(b *root, h Handed) (Ready, *os.File, func(control *os.File) int) {
+func prepare(b *root, h Handed) (Ready, []*os.File, func(control *os.File) int) {
 	plan, err := ReadPlan(h.Plan)
 	h.Plan.Close()
 	if err != nil {
@@ -140,7 +138,7 @@ func prepare(b *root, h Handed) (Ready, *os.File, func(control *os.File) int) {
 	if err := unix.Sethostname([]byte(plan.Hostname)); err != nil {
 		return failed(sallyport.CodeUnsupported, fmt.Errorf("set host name: %w", err)), nil, nil
 	}
-	listener, err := egressListener(plan.EgressPort)
+	wayOut, err := egressSockets(plan)
 	if err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
@@ -157,7 +155,7 @@ func prepare(b *root, h Handed) (Ready, *os.File, func(control *os.File) int) {
 		return Ready{}, nil, func(control *os.File) int { return collectChange(plan, raw, h.Result, control) }
 	}
 	h.Result.Close()
-	layers, err := probe(plan)
+	layers, err := probe(plan, wayOut)
 	if err != nil {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
@@ -165,17 +163,17 @@ func prepare(b *root, h Handed) (Ready, *os.File, func(control *os.File) int) {
 		return failed(sallyport.CodeUnsupported, err), nil, nil
 	}
 	ready.Layers = layers
-	return ready, listener, nil
+	return ready, wayOut, nil
 }
 
 func failed(code sallyport.Code, err error) Ready {
 	return Ready{Code: code.String(), Error: err.Error()}
 }
 
-func report(control *os.File, r Ready, listener *os.File) {
+func report(control *os.File, r Ready, files ...*os.File) {
 	b, err := json.Marshal(r)
 	if err == nil {
-		err = Say(control, b, listener)
+		err = Say(control, b, files...)
 	}
 	if err != nil {
 		os.Exit(1)
@@ -208,7 +206,7 @@ func waitForChild() { unix.Nanosleep(&unix.Timespec{Nsec: 200e6}, nil) }
 
 // probe runs the containment probes on a thread that gives up exactly what the command will, and is thrown
 // away afterwards.
-func probe(p *Plan) ([]sallyport.LayerReport, error) {
+func probe(p *Plan, wayOut []*os.File) ([]sallyport.LayerReport, error) {
 	prepared, err := contain.Prepare(p.Confinement())
 	if err != nil {
 		return nil, err
@@ -216,7 +214,11 @@ func probe(p *Plan) ([]sallyport.LayerReport, error) {
 	var layers []sallyport.LayerReport
 	contain.Spend(func() {
 		if err = prepared.Apply(); err == nil {
-			layers = contain.Probe(p.Probe)
+			t := p.Probe
+			if p.Redirect {
+				t.Redirect = &contain.Redirect{TCP: wayOut[0], UDP: wayOut[1]}
+			}
+			layers = contain.Probe(t)
 		}
 	})
 	return layers, err
@@ -260,12 +262,25 @@ func loopbackUp() error {
 	return nil
 }
 
-// egressListener is the socket on which the sandbox's way out is served from outside; nil for none. Plain
-// TCP: Go's own listener would be multipath TCP, which Landlock does not see.
-func egressListener(port int) (*os.File, error) {
-	if port == 0 {
+// egressSockets are what the sandbox's way out is served on from outside: none, a listener, or with a redirect a
+// listener and the socket that names are asked on.
+func egressSockets(p *Plan) ([]*os.File, error) {
+	switch {
+	case p.EgressPort == 0:
 		return nil, nil
+	case p.Redirect:
+		return redirected(p.EgressPort)
 	}
+	f, err := egressListener(p.EgressPort)
+	return []*os.File{f}, err
+}
+
+// backlog is how many connections wait until they are accepted.
+const backlog = 64
+
+// egressListener is the socket without a redirect. Plain TCP: Go's own listener would be multipath TCP, which
+// Landlock does not see.
+func egressListener(port int) (*os.File, error) {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP)
 	if err != nil {
 		return nil, fmt.Errorf("egress listener: %w", err)
@@ -277,7 +292,7 @@ func egressListener(port int) (*os.File, error) {
 	if err := unix.Bind(s, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return nil, fmt.Errorf("egress listener on port %d: %w", port, err)
 	}
-	if err := unix.Listen(s, 64); err != nil {
+	if err := unix.Listen(s, backlog); err != nil {
 		return nil, fmt.Errorf("egress listener: %w", err)
 	}
 	return f, nil

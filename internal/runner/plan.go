@@ -83,6 +83,7 @@ type Plan struct {
 
 	Writable   []string `json:"writable"` // for Landlock
 	EgressPort int      `json:"egress_port"`
+	Redirect   bool     `json:"redirect,omitempty"` // everything sent is led to EgressPort
 	ShmBytes   int64    `json:"shm_bytes"`
 
 	Probe   contain.Targets `json:"probe"`
@@ -99,8 +100,9 @@ type CollectPlan struct {
 	Base      string   `json:"base"`   // commit the agent started from, for its own messages
 }
 
-// Ready is what the runner reports once: the containment receipt, or why it could not be made. A listening
-// socket for egress travels with it as a descriptor.
+// Ready is what the runner reports once: the containment receipt, or why it could not be made. The
+// sockets of the way out travel with it as descriptors: a listener, and after it, with Plan.Redirect, the one that
+// names are asked on.
 type Ready struct {
 	// Copied are the targets of overlays that could not be mounted and were copied; Why says what answered.
 	Copied []string `json:"copied,omitempty"`

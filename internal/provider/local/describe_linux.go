@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,6 +15,12 @@ import (
 // it, so that what it says is what a sandbox of this host would report.
 func (p *Provider) Describe(ctx context.Context) (provider.Capabilities, error) {
 	caps := provider.Capabilities{StatusBy: "keeper", Egress: true, Notes: []string{p.ids.note()}}
+	if err := p.Redirects(ctx); err != nil {
+		caps.Notes = append(caps.Notes, "way out: proxy; only programs that heed HTTP_PROXY get out, since "+why(err))
+	} else {
+		caps.Redirect = true
+		caps.Notes = append(caps.Notes, "way out: redirect; every program is led to it, whatever its proxy settings")
+	}
 	spec, auth, end, err := p.trial()
 	if err != nil {
 		return caps, err
@@ -40,6 +47,13 @@ func (p *Provider) Describe(ctx context.Context) (provider.Capabilities, error) 
 		caps.Layers[i].Required = slices.Contains(sallyport.RequiredLayers(), l.Layer)
 	}
 	return caps, nil
+}
+
+func why(err error) string {
+	if e := new(sallyport.Error); errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
 }
 
 // trial is the spec of a sandbox that does nothing; end, after its Destroy, ends the trial.

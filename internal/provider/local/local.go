@@ -45,6 +45,12 @@ type Provider struct {
 
 	proving sync.Mutex // one proof of the resource limits at a time
 
+	redirect struct { // the trial's outcome
+		sync.Mutex
+		tried bool
+		err   error
+	}
+
 	sparing sync.Mutex
 	spare   *spare // for the next Create; nil: none
 }
@@ -198,7 +204,7 @@ func (p *Provider) Connect(ctx context.Context, id sallyport.ResourceID, auth pr
 		w.Close()
 		return nil, stateError("connect", dir, err)
 	}
-	return &localWire{Client: w, dir: dir, hello: wire.Hello{Allocation: a, Secret: auth.Secret, Fence: auth.Fence}, port: spec.EgressPort}, nil
+	return &localWire{Client: w, dir: dir, hello: wire.Hello{Allocation: a, Secret: auth.Secret, Fence: auth.Fence}, sockets: keeper.Sockets(spec)}, nil
 }
 
 // localWire adds to the byte stream what a shared kernel can: a socket handed out.
@@ -206,16 +212,17 @@ type localWire struct {
 	*wire.Client
 	dir   string
 	hello wire.Hello
-	port  int // of the egress listener inside; 0: there is none
+	// sockets is how many the way out consists of; 0: there is none.
+	sockets int
 }
 
-// Egress implements provider.Wire: one message, one descriptor.
-func (w *localWire) Egress(ctx context.Context) (*os.File, error) {
-	if w.port == 0 {
+// Egress implements provider.Wire: one message, with exactly the descriptors that the Spec asked for.
+func (w *localWire) Egress(ctx context.Context) ([]*os.File, error) {
+	if w.sockets == 0 {
 		return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnsupported, Message: "this sandbox was made without a way out"}
 	}
-	fail := func(err error) (*os.File, error) {
-		return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnavailable, Message: "the sandbox's listening socket was not handed out", Err: err}
+	fail := func(err error) ([]*os.File, error) {
+		return nil, &sallyport.Error{Op: "egress", Code: sallyport.CodeUnavailable, Message: "the sockets of the sandbox's way out were not handed out", Err: err}
 	}
 	c, err := dialIn(ctx, w.dir, socketEgress)
 	if err != nil {
@@ -226,21 +233,42 @@ func (w *localWire) Egress(ctx context.Context) (*os.File, error) {
 	if err := wire.WriteHello(c, w.hello); err != nil {
 		return fail(err)
 	}
-	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := c.(*net.UnixConn).ReadMsgUnix(b, oob)
+	files, err := takeSockets(c.(*net.UnixConn), w.sockets)
 	if err != nil {
 		return fail(err)
 	}
-	msgs, err := unix.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(msgs) != 1 {
-		return fail(fmt.Errorf("%d control messages: %w", len(msgs), err))
+	return files, nil
+}
+
+// takeSockets receives one message with exactly n descriptors, which are the caller's; of any other none is kept.
+func takeSockets(c *net.UnixConn, n int) (files []*os.File, err error) {
+	// Room for more than asked: what does not fit would stay open, and unknown, in older kernels.
+	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4*(n+1)))
+	_, k, flags, _, err := c.ReadMsgUnix(b, oob)
+	if err != nil {
+		return nil, err
 	}
-	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 1 {
-		return fail(err)
+	messages, err := unix.ParseSocketControlMessage(oob[:k])
+	if err != nil {
+		return nil, err
 	}
-	unix.CloseOnExec(fds[0])
-	return os.NewFile(uintptr(fds[0]), "egress"), nil
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // of another kind: then the count is wrong
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			files = append(files, os.NewFile(uintptr(fd), "egress"))
+		}
+	}
+	if len(files) != n || len(messages) != 1 || flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, fmt.Errorf("expected %d descriptors, got %d in %d messages", n, len(files), len(messages))
+	}
+	return files, nil
 }
 
 // The sockets in an allocation's folder.

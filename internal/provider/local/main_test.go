@@ -91,7 +91,7 @@ func TestAsUser(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.count=1", "-test.skip=^TestAsUser$", "-test.timeout=9m")
 	cmd.Dir = "/"
-	cmd.Env = []string{"TMPDIR=" + tmp, "HOME=" + tmp, "PATH=" + os.Getenv("PATH"), "SALLYPORT_TEST_PROGRAMS=" + testkit.Programs(t)}
+	cmd.Env = []string{"TMPDIR=" + tmp, "HOME=" + tmp, "PATH=" + os.Getenv("PATH"), "SALLYPORT_TEST_PROGRAMS=" + testkit.Programs(t), askerEnv + "=" + askerFolder(t)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: userID, Gid: userID}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -117,7 +117,7 @@ func failures(out string) string {
 	return strings.Join(keep, "\n")
 }
 
-func copyFile(t *testing.T, from, to string) {
+func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {

@@ -66,7 +66,7 @@ func (b *planner) build(runnerPath string) error {
 	b.plan = runner.Plan{
 		Hostname: "sallyport", NoAttach: s.Purpose == sallyport.PurposeValidate || s.Purpose == sallyport.PurposeBase, UID: b.ids.uid, GID: b.ids.gid, ChangeIDs: !b.ids.own,
 		Writable:   []string{s.Workspace.Path, s.Home, "/tmp", "/dev/shm"},
-		EgressPort: s.EgressPort, ShmBytes: max(s.Limits.Memory/2, 16<<20),
+		EgressPort: s.EgressPort, Redirect: s.Redirect, ShmBytes: max(s.Limits.Memory/2, 16<<20),
 		Folders: []string{"/var/tmp", "/etc", "/root", "/opt", "/home", "/mnt", "/srv"},
 		Links:   []runner.Link{{Path: "/var/run", Target: "../run"}, {Path: "/etc/mtab", Target: "/proc/self/mounts"}},
 	}
@@ -91,7 +91,7 @@ func (b *planner) identityFiles() []runner.File {
 		{Name: "/etc/group", Data: fmt.Appendf(nil, "root:x:0:\nagent:x:%d:\nnogroup:x:65534:\n", b.ids.gid)},
 		{Name: "/etc/hosts", Data: []byte("127.0.0.1 localhost sallyport\n::1 localhost\n")},
 		{Name: "/etc/hostname", Data: []byte("sallyport\n")},
-		{Name: "/etc/resolv.conf", Data: []byte("# no name resolves here: the sandbox has no network\n")},
+		{Name: "/etc/resolv.conf", Data: []byte(resolver(b.spec.Redirect))},
 	}
 	for _, f := range b.spec.Command.Files {
 		if !filepath.IsAbs(f.Name) {
@@ -99,6 +99,14 @@ func (b *planner) identityFiles() []runner.File {
 		}
 	}
 	return files
+}
+
+// resolver is the sandbox's resolv.conf. Whatever resolver a program asks, the redirect leads it to the same socket.
+func resolver(redirect bool) string {
+	if !redirect {
+		return "# no name resolves here: the sandbox has no network\n"
+	}
+	return "# answered by Sallyport from the egress rules; no question leaves this machine\nnameserver 127.0.0.53\n"
 }
 
 // dataFolders makes everything the sandbox will write to, owned by its command.

@@ -3,6 +3,7 @@ package providertest
 import (
 	"bytes"
 	"context"
+	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -327,6 +328,12 @@ var terminalPromises = []promise{
 	}},
 }
 
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
 var egressPromises = []promise{
 	{"Egress hands out the sandbox's listening socket, again after a reconnect", func(s *suite) {
 		if !s.caps().Egress {
@@ -338,13 +345,14 @@ var egressPromises = []promise{
 		b := s.createFrom(spec, auth)
 		first, err := b.connect().Egress(s.ctx)
 		s.must(err, "Egress")
-		first.Close()
+		closeFiles(first)
 		b.auth.Fence++
 		w := b.connect()
 		f, err := w.Egress(s.ctx)
 		s.must(err, "Egress")
 		answered := make(chan error, 1)
-		go func() { answered <- answer(f) }()
+		defer closeFiles(f[1:])
+		go func() { answered <- answer(f[0]) }()
 		s.must(w.Start(s.ctx), "Start")
 		if out, e := b.finish(w); string(out) != "pong\n" || e.Code != 0 {
 			s.Errorf("end %+v, output %q", e, out)

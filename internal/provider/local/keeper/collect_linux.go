@@ -113,7 +113,7 @@ func (k *keeper) runCollector(result *os.File) error {
 		return err
 	}
 	plan.Collect = collectPlan(k.setup.Spec.Workspace, plan)
-	plan.EgressPort = 0
+	plan.EgressPort, plan.Redirect = 0, false
 	// Only the tree and its git folder: what else was mounted below the workspace is not collected, and its
 	// mount points may have been moved by the command.
 	plan.Overlays = slices.DeleteFunc(slices.Clone(plan.Overlays), func(o runner.Overlay) bool {

@@ -171,7 +171,7 @@ type keeper struct {
 	command *command
 	exit    *provider.Exit
 	ended   chan struct{} // closed when exit is durable
-	egress  *os.File
+	egress  []*os.File    // the sockets of the way out; nil: there is none, or no more
 
 	lease *time.Timer
 	hold  *time.Timer

@@ -204,11 +204,16 @@ func (k *keeper) proved(s *sandbox, given error) error {
 	if err := k.openKept(); err != nil {
 		return err
 	}
-	r, egress, err := s.built(given)
+	r, wayOut, err := s.built(given)
 	if err != nil {
 		return err
 	}
-	k.sandbox, k.egress = s, egress
+	if want := Sockets(k.setup.Spec); len(wayOut) != want {
+		closeAll(wayOut)
+		s.kill()
+		return fmt.Errorf("expected %d sockets of the way out from the runner, got %d", want, len(wayOut))
+	}
+	k.sandbox, k.egress = s, wayOut
 	closeAll(k.sources)
 	if err := k.takeCopies(r); err != nil {
 		s.kill()

@@ -76,25 +76,25 @@ func (s *sandbox) give(h runner.Handed) error {
 
 // built waits until s, which was given its plan, has built its root and proved it; given is what give returned.
 // After an error s is dead.
-func (s *sandbox) built(given error) (runner.Ready, *os.File, error) {
+func (s *sandbox) built(given error) (runner.Ready, []*os.File, error) {
 	// What is given to a runner that is dead already is nothing against what it said before it died.
-	ready, listener, err := s.hear()
+	ready, wayOut, err := s.hear()
 	if err == nil {
 		err = given
 	}
 	if err != nil {
 		s.kill()
 	}
-	return ready, listener, err
+	return ready, wayOut, err
 }
 
 // hear takes one report of the runner's.
-func (s *sandbox) hear() (runner.Ready, *os.File, error) {
-	ready, listener, err := receiveReady(s.control)
+func (s *sandbox) hear() (runner.Ready, []*os.File, error) {
+	ready, wayOut, err := receiveReady(s.control)
 	if err == nil && ready.Error != "" {
 		err = &sallyport.Error{Op: "prepare sandbox", Code: sallyport.ParseCode(ready.Code), Message: ready.Error}
 	}
-	return ready, listener, err
+	return ready, wayOut, err
 }
 
 // runnerEnv keeps the Go runtime of a runner small: it does one thing after the other and then sleeps. Each
@@ -114,18 +114,19 @@ var capabilities = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC
 // Capabilities is the set that Create gives a keeper in its user namespace.
 func Capabilities() []uintptr { return capabilities }
 
-// receiveReady takes exactly one message and at most one descriptor from the runner.
-func receiveReady(c *os.File) (r runner.Ready, listener *os.File, err error) {
-	b, listener, err := runner.Hear(c)
+// receiveReady takes exactly one message from the runner, and at most the descriptors of a way out.
+func receiveReady(c *os.File) (r runner.Ready, wayOut []*os.File, err error) {
+	b, wayOut, err := runner.HearMost(c, mostSockets)
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
 		err = d.Decode(&r)
 	}
 	if err != nil {
+		closeAll(wayOut)
 		return runner.Ready{}, nil, fmt.Errorf("the runner's report: %w", err)
 	}
-	return r, listener, nil
+	return r, wayOut, nil
 }
 
 // kill ends PID 1 and waits; the kernel then has ended every process of its pid namespace.
