@@ -44,6 +44,8 @@ func TestFlagsSayOnlyWhatWasSaid(t *testing.T) {
 		{"--time|1h30m|--memory|8GiB|--pids|100|--disk|1TiB|--output|256MiB|--cpus|0.5", sallyport.WorkOrder{Limits: sallyport.LimitsProposal{
 			Time: ptr(90 * time.Minute), Memory: ptr(int64(8 << 30)), PIDs: ptr(int64(100)), Disk: ptr(int64(1 << 40)), Output: ptr(int64(256 << 20)), CPU: ptr(0.5)}}},
 		{"--cpus|2", sallyport.WorkOrder{Limits: sallyport.LimitsProposal{CPU: ptr(2.0)}}},
+		{"--spend|usd=2.50,tokens=500k", sallyport.WorkOrder{Limits: sallyport.LimitsProposal{SpendMicroUSD: ptr(int64(2_500_000)), SpendTokens: ptr(int64(500_000))}}},
+		{"--spend|on-exceeded=refuse", sallyport.WorkOrder{Limits: sallyport.LimitsProposal{SpendOnExceeded: ptr("refuse")}}},
 		{"--allow=", sallyport.WorkOrder{Scope: &sallyport.Scope{Allow: &[]string{}}}},
 		{"--allow|a/**|--allow|{b,c}/**", sallyport.WorkOrder{Scope: &sallyport.Scope{Allow: &[]string{"a/**", "{b,c}/**"}}}},
 		{"--deny|x", sallyport.WorkOrder{Scope: &sallyport.Scope{Deny: []string{"x"}}}},

@@ -447,7 +447,7 @@ func agentFailure(r sallyport.AgentResult, id sallyport.AttemptID) error {
 	case "runtime", "memory", "disk":
 		return because("limit", "raise limits."+map[string]string{"runtime": "time", "memory": "memory", "disk": "disk"}[r.Ended]+", or give a smaller task; "+hint, "the agent met its %s limit", r.Ended)
 	case "spend":
-		return because("spend", "raise limits.spend (run --spend), or give a smaller task; "+hint, "the agent met its spend limit")
+		return because("spend", fmt.Sprintf("raise it with `sallyport run --spend`, or give a smaller task; `sallyport logs %s` shows what it said", screen.Short(id)), "the agent met its spend limit")
 	case "lease":
 		return because("lease-expired", hint, "nobody drove the Attempt for %v, so its agent was stopped", sandboxTTL)
 	default:

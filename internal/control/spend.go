@@ -160,8 +160,15 @@ func (d *driver) isSpentOut() bool {
 // Meters implements gateway.Budget.
 func (s *spender) Meters(host string) bool { return s.book.Metered(host) }
 
-// Admit implements gateway.Budget.
+// maxMetered bounds what a sandbox can have written into the journal: a request that the API refuses costs nothing and is two
+// records all the same. An agent at work sends a few in a minute.
+const maxMetered = 20_000
+
+// Admit implements gateway.Budget. A host that no price is about is not metered.
 func (s *spender) Admit(ctx context.Context, host, method, path string, body []byte) (gateway.Charge, error) {
+	if host != s.at.Host && !s.book.Metered(host) {
+		return nil, nil
+	}
 	api, kind := s.book.Call(method, path)
 	switch kind {
 	case spend.Free:
@@ -170,6 +177,9 @@ func (s *spender) Admit(ctx context.Context, host, method, path string, body []b
 		return nil, s.refuse(api, host, method, path, &spend.Refusal{Reason: spend.ReasonCall, Message: "under a spend limit: no price is known for this call of the API"})
 	}
 	r, no := s.book.Bound(api, body)
+	if no == nil && s.many() {
+		no = &spend.Refusal{Reason: spend.ReasonMany, Message: fmt.Sprintf("under a spend limit: no more than %d requests of one Attempt are kept on record", maxMetered)}
+	}
 	if no == nil {
 		var err error
 		if no, err = s.reserve(ctx, r); err != nil {
@@ -199,6 +209,12 @@ func (s *spender) Admit(ctx context.Context, host, method, path string, body []b
 		return nil, err
 	}
 	return &charge{s: s, id: id, r: r, meter: r.Meter()}, nil
+}
+
+func (s *spender) many() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n >= maxMetered
 }
 
 // reserve waits for what is under way as long as that can make room.
@@ -245,7 +261,7 @@ func (s *spender) refuse(api, host, method, path string, no *spend.Refusal) erro
 		known.Count++
 	}
 	one := *known
-	end := (no.Reason == spend.ReasonOver || no.Reason == spend.ReasonClosed) && s.limit.OnExceeded != sallyport.SpendRefuse && !s.ended
+	end := no.Spent() && s.limit.OnExceeded != sallyport.SpendRefuse && !s.ended
 	s.ended = s.ended || end
 	s.mu.Unlock()
 	if first {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -200,6 +201,34 @@ func TestSpendRefusesWhatItCannotBound(t *testing.T) {
 	}
 	if at, now := d.spendNow(t); len(at.Report.Refusals) != 4 || now.Requests != 0 {
 		t.Errorf("%+v, %+v", at.Report.Refusals, now)
+	}
+}
+
+// TestSpendMetersModelAPIs: other hosts pass, a model's own host is metered wherever it is asked, and the record stays bounded.
+func TestSpendMetersModelAPIs(t *testing.T) {
+	d, _ := metered(t, sallyport.SpendLimit{MicroUSD: 1_000_000}, nil)
+	s := d.spender
+	if c, err := s.Admit(t.Context(), "registry.npmjs.org", "GET", "/left-pad", nil); c != nil || err != nil {
+		t.Errorf("another host: %v %v", c, err)
+	}
+	if c, err := s.Admit(t.Context(), "api.openai.com", "GET", "/v1/models", nil); c != nil || err != nil {
+		t.Errorf("a list: %v %v", c, err)
+	}
+	var no *gateway.Unaffordable
+	if _, err := s.Admit(t.Context(), "api.openai.com", "POST", "/v1/batches", []byte("{}")); !errors.As(err, &no) || no.Reason != "spend-call" {
+		t.Errorf("a batch: %v", err)
+	}
+	c, err := s.Admit(t.Context(), "api.anthropic.com", "POST", "/v1/messages", []byte(haiku))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close() // not sent
+	if _, now := d.spendNow(t); now != (sallyport.Spend{}) {
+		t.Errorf("%+v", now)
+	}
+	s.n = maxMetered
+	if _, err := s.Admit(t.Context(), "api.anthropic.com", "POST", "/v1/messages", []byte(haiku)); !errors.As(err, &no) || no.Reason != "spend-requests" || no.Status != http.StatusTooManyRequests {
+		t.Errorf("one too many: %v", err)
 	}
 }
 

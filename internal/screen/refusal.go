@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"sallyport.dev/sallyport"
@@ -41,7 +42,7 @@ func (p *page) refusals(r sallyport.Report) {
 	switch more := len(r.Refusals) - maxRefusalRows; {
 	case more > 0:
 		p.row("", dim, fmt.Sprintf("%d more: sallyport show %s", more, Short(r.Attempt)))
-	case len(r.Refusals) > 0:
+	case slices.ContainsFunc(r.Refusals, func(f sallyport.Refusal) bool { return f.Line != "" }):
 		p.row("", dim, "to allow it: a line under egress:, or run --egress 'LINE'")
 	}
 }

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -84,6 +85,20 @@ apis:
 	}
 	if api, kind := b.Call("POST", "/openai/v1/chat/completions"); api != "openai-chat" || kind != Priced {
 		t.Error(api, kind)
+	}
+}
+
+// TestTheGuidesPriceFile: what the guide shows can be used as it stands.
+func TestTheGuidesPriceFile(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/guide-spend.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(guide), "```yaml\nversion: 1\n")
+	text, _, _ = strings.Cut(text, "```")
+	b, err := Parse("guide", []byte("version: 1\n"+text))
+	if err != nil || len(b.Models) != 2 || len(b.Calls) != 1 {
+		t.Errorf("%+v, %v", b, err)
 	}
 }
 

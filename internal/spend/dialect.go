@@ -29,12 +29,14 @@ func Answer(api string, no *Refusal) (status int, body []byte) {
 	return openaiRefusal(no)
 }
 
-// spent says that the limit itself refused, not the form of the request.
-func (r *Refusal) spent() bool { return r.Reason == ReasonOver || r.Reason == ReasonClosed }
+// Spent says that the limit itself refused, not the form of the request.
+func (r *Refusal) Spent() bool {
+	return r.Reason == ReasonOver || r.Reason == ReasonClosed || r.Reason == ReasonMany
+}
 
 func anthropicRefusal(no *Refusal) (int, []byte) {
 	status, kind := 400, "invalid_request_error"
-	if no.spent() {
+	if no.Spent() {
 		status, kind = 429, "rate_limit_error"
 	}
 	return status, encode(map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": "sallyport: " + no.Message, "code": no.Reason}})
@@ -43,7 +45,7 @@ func anthropicRefusal(no *Refusal) (int, []byte) {
 func openaiRefusal(no *Refusal) (int, []byte) {
 	status, kind := 400, "invalid_request_error"
 	code := string(no.Reason)
-	if no.spent() {
+	if no.Spent() {
 		status, kind, code = 429, "insufficient_quota", "insufficient_quota"
 	}
 	return status, encode(map[string]any{"error": map[string]any{"message": "sallyport: " + no.Message, "type": kind, "param": nil, "code": code}})

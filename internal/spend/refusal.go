@@ -9,6 +9,7 @@ type Reason string
 const (
 	ReasonOver      Reason = "spend-limit"      // it would go over the limit
 	ReasonClosed    Reason = "spend-unforeseen" // an earlier request cost more than could be foreseen
+	ReasonMany      Reason = "spend-requests"   // more requests than are kept on record
 	ReasonCall      Reason = "spend-call"       // a call of the API that the table does not price
 	ReasonBody      Reason = "spend-body"       // not one strict JSON object
 	ReasonModel     Reason = "spend-model"      // no price for the model
