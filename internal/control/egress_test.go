@@ -1,18 +1,21 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/provider"
 )
 
 func TestWayOut(t *testing.T) {
@@ -90,5 +93,50 @@ func TestRefusalsAreRecorded(t *testing.T) {
 		"a.example/y host-not-listed {host: a.example, protocol: http, paths: [/y]}": 2}
 	if !maps.Equal(got, want) || at.Egress.Refused != 6 {
 		t.Errorf("%v, %+v", got, at.Egress)
+	}
+}
+
+// redirector is a host that can redirect, or says why not.
+type redirector struct {
+	provider.Provider
+	err error
+}
+
+func (r redirector) Redirects(context.Context) error { return r.err }
+
+// TestRedirects: what can be redirected is; what cannot be has the proxy, and a person is told; an error of another kind
+// is no reason for less.
+func TestRedirects(t *testing.T) {
+	cannot := &sallyport.Error{Code: sallyport.CodeUnsupported, Message: "no nf_tables"}
+	for _, c := range []struct {
+		learn  bool
+		on     provider.Provider
+		want   bool
+		fails  bool
+		notice bool
+	}{
+		{true, redirector{}, true, false, false},
+		{false, redirector{}, false, false, false}, // nothing leaves
+		{true, redirector{err: cannot}, false, false, true},
+		{true, redirector{err: &sallyport.Error{Code: sallyport.CodeUnavailable}}, false, true, false},
+		{true, struct{ provider.Provider }{}, false, false, false}, // of a kind that cannot
+	} {
+		d := driving(t)
+		d.m.Learn, d.provider = c.learn, c.on
+		got, err := d.redirects(t.Context())
+		if got != c.want || (err != nil) != c.fails {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+		events, err := d.c.journal.Events(t.Context(), d.id, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := false
+		for _, e := range events {
+			told = told || e.Type == lifecycle.AttemptNotice && strings.Contains(string(e.Data), "no nf_tables")
+		}
+		if told != c.notice {
+			t.Errorf("%+v: told %v", c, told)
+		}
 	}
 }

@@ -97,6 +97,22 @@ func makeSocket(r request) (int, error) {
 		return bound(unix.AF_INET6, unix.SOCK_STREAM, 0, &unix.SockaddrInet6{Addr: [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}, Port: r.Port}, true)
 	case "udp":
 		return bound(unix.AF_INET, unix.SOCK_DGRAM, 0, local, false)
+	case "wide": // of both families, as a redirect has them
+		return bound(unix.AF_INET6, unix.SOCK_STREAM, 0, &unix.SockaddrInet6{Port: r.Port}, true)
+	case "wide-udp":
+		return bound(unix.AF_INET6, unix.SOCK_DGRAM, 0, &unix.SockaddrInet6{Port: r.Port}, false)
+	case "only6-udp":
+		s, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err == nil {
+			err = errors.Join(unix.SetsockoptInt(s, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1), unix.Bind(s, &unix.SockaddrInet6{Port: r.Port}))
+		}
+		return s, err
+	case "peer-udp":
+		s, err := bound(unix.AF_INET6, unix.SOCK_DGRAM, 0, &unix.SockaddrInet6{Port: r.Port}, false)
+		if err == nil {
+			err = unix.Connect(s, &unix.SockaddrInet6{Addr: [16]byte{15: 1}, Port: 1})
+		}
+		return s, err
 	case "unix":
 		return bound(unix.AF_UNIX, unix.SOCK_STREAM, 0, &unix.SockaddrUnix{Name: "@gatewaytest"}, true)
 	case "bound":
