@@ -165,6 +165,7 @@ type Report struct {
 	Findings  []Finding     `json:"findings"`
 	// Refusals are what the agent wanted to reach and did not, the first different ones.
 	Refusals []Refusal     `json:"refusals,omitempty"`
+	Setup    []SetupResult `json:"setup,omitempty"`
 	Checks   []CheckResult `json:"checks"`
 	Evidence string        `json:"evidence"` // path; empty until signed
 	// Timings is seconds per stage.
