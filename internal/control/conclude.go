@@ -145,6 +145,13 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	}
 	now := evidence.Time(time.Now())
 	p.Environment = []evidence.Environment{{Name: "toolchain", Digest: env}}
+	if len(at.Report.Checks) > 0 && len(d.m.Setup) > 0 {
+		left, err := d.setUp(ctx, at.Imported.Tree)
+		if err != nil {
+			return p, err
+		}
+		p.Environment = append(p.Environment, evidence.Environment{Name: "setup", Digest: left.key})
+	}
 	d.ownSeverities(p.Findings)
 	p.Attempt.Nonce = d.nonce()
 	p.Base = evidence.Base{Ref: d.m.BaseRef, Commit: d.m.Base, Tree: d.m.BaseTree, StartTree: at.StartTree}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -41,12 +40,16 @@ func proxied(m sallyport.Manifest) bool { return len(m.Egress) > 0 || m.Learn }
 // proxyEnvironment tells the agent's programs of the proxy, in the spellings that are in use. HTTP CONNECT serves
 // every protocol, and unlike SOCKS every program that reads ALL_PROXY knows it.
 func proxyEnvironment(m sallyport.Manifest) map[string]string {
-	env := map[string]string{}
 	if !proxied(m) {
-		return env
+		return map[string]string{}
 	}
+	return proxyVariables(wayOut(m))
+}
+
+func proxyVariables(port int) map[string]string {
+	env := map[string]string{}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
-		env[name] = fmt.Sprintf("http://127.0.0.1:%d", wayOut(m))
+		env[name] = fmt.Sprintf("http://127.0.0.1:%d", port)
 		env[strings.ToLower(name)] = env[name]
 	}
 	env["NO_PROXY"], env["no_proxy"] = "127.0.0.1,localhost", "127.0.0.1,localhost"
@@ -91,13 +94,9 @@ func gatewayConfig(m sallyport.Manifest, placeholder string, refused func(gatewa
 	if !proxied(m) {
 		return c, nil
 	}
-	c.Proxy = &gateway.ProxyConfig{Rules: m.Egress, Resolve: map[string]netip.Addr{}, Refused: refused}
-	for name, text := range m.Resolve {
-		if c.Proxy.Resolve[name], err = netip.ParseAddr(text); err != nil {
-			return c, &sallyport.Error{Op: "read manifest", Code: sallyport.CodeCorrupt, Subject: "resolve." + name, Err: err}
-		}
-	}
-	return c, nil
+	c.Proxy = &gateway.ProxyConfig{Rules: m.Egress, Refused: refused}
+	c.Proxy.Resolve, err = resolved(m)
+	return c, err
 }
 
 // closeGateway ends the credentials; it comes before anything else at an agent's end.

@@ -147,6 +147,13 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 		return f, co, err
 	}
 	ws.Collect = true
+	caches, err := d.caches("")
+	if err != nil {
+		return f, co, err
+	}
+	if caches, err = d.showSetup(ctx, at.StartTree, &ws, caches); err != nil {
+		return f, co, err
+	}
 	copies, err := d.copies(ctx)
 	if err != nil {
 		return f, co, err
@@ -184,10 +191,6 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	maps.Copy(env, proxyEnvironment(d.m))
 	if d.m.Terminal {
 		env["TERM"] = "xterm-256color"
-	}
-	caches, err := d.caches("")
-	if err != nil {
-		return f, co, err
 	}
 	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m),
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}

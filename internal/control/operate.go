@@ -438,10 +438,12 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 	if driven > 0 {
 		return append(lines, fmt.Sprintf("cached checkouts and cache layers are left alone: %d attempts are being worked on", driven)), nil
 	}
-	more, err := c.gcCaches(dryRun)
-	lines = append(lines, more...)
-	if err != nil {
-		return lines, err
+	for _, gc := range []func(bool) ([]string, error){c.gcCaches, c.gcSetups} {
+		more, err := gc(dryRun)
+		lines = append(lines, more...)
+		if err != nil {
+			return lines, err
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(repos)) {
 		line, err := c.gcCheckouts(ctx, path, dryRun)

@@ -32,6 +32,7 @@ type Page struct {
 	Findings   []Finding
 	NoFindings string
 	Refusals   []Refusal
+	Setup      []Setup
 	Layers     []Layer
 	NoLayers   string
 	Open       []string // what was not checked
@@ -63,7 +64,8 @@ type Asked struct {
 type Finding struct{ Severity, Rule, Path, Message, Todo string }
 
 // Refusal is what the agent wanted to reach and did not. Line is the entry of egress: that would allow it.
-type Refusal struct{ Asked, Count, Why, Line string }
+// Under is where that belongs.
+type Refusal struct{ Asked, Count, Why, Line, Under string }
 
 // Layer is one line of the containment receipt.
 type Layer struct {
@@ -89,7 +91,10 @@ func New(s Subject) Page {
 		p.NoFindings = "none"
 	}
 	for _, f := range r.Refusals {
-		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time"), line(f.Message), line(f.Line)})
+		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time"), line(f.Message), line(f.Line), under(f)})
+	}
+	for _, s := range r.Setup {
+		p.Setup = append(p.Setup, setup(s))
 	}
 	for _, l := range r.Layers {
 		p.Layers = append(p.Layers, layer(l))
