@@ -479,7 +479,7 @@ func (c *Control) gcCheckouts(ctx context.Context, path string, dryRun bool) ([]
 // writes, under renameio's names (.NAME.json and digits), and of what a store gives git to read.
 func (c *Control) halfWritten() ([]string, error) {
 	var old []string
-	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "checks/.*.json[0-9]*", ".*.json[0-9]*",
+	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "setup/*/.*.json[0-9]*", "checks/.*.json[0-9]*", ".*.json[0-9]*",
 		"repos/*/*/spool-*.tmp", "repos/*/*/attributes-*.tmp", "repos/*/*/shallow-*.tmp"} {
 		found, err := filepath.Glob(filepath.Join(c.cfg.State, pattern))
 		if err != nil {
