@@ -38,6 +38,7 @@ type SetupResult struct {
 	Seconds  float64       `json:"seconds"`
 	StatusBy string        `json:"status_by,omitempty"` // "keeper": the kernel told a process outside
 	Egress   *EgressTotals `json:"egress,omitempty"`    // nil: it had no way out, or a driver was ended and it is not known
+	Cut      int           `json:"cut,omitempty"`       // runs before this one that a driver's end cut short; what they sent is not counted
 	Left     string        `json:"left,omitempty"`      // names what it wrote; another name is another run
 	Reused   AttemptID     `json:"reused,omitempty"`    // the Attempt that ran it on this very base, command and toolchain
 	Log      string        `json:"log,omitempty"`

@@ -87,7 +87,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 		return "", err
 	}
 	p.Result.Commit = commit
-	p.NotChecked = append(egressUnknown(at), notChecked(at.Report, d.m)...)
+	p.NotChecked = append(append(egressUnknown(at), setupUnknown(at.Report)...), notChecked(at.Report, d.m)...)
 	p.Decision = evidence.Decision{Decision: decision, Code: why.Code, Message: why.Message}
 	envelope, digest, err := evidence.Seal(ctx, signer, evidence.New(p))
 	if err != nil {

@@ -124,12 +124,19 @@ func (d *driver) setUp(ctx context.Context, tree sallyport.ObjectID) (laid, erro
 			tree = at.Imported.Tree
 		}
 	}
+	plan, err := d.planSetup(ctx, tree)
+	if err != nil {
+		return laid{}, err
+	}
+	if len(plan.locks) == 0 {
+		tree = d.m.BaseTree // the same for both
+	}
 	d.setups.mu.Lock()
 	defer d.setups.mu.Unlock()
 	if l, ok := d.setups.known[tree]; ok {
 		return l, nil
 	}
-	l, err := d.setUpAll(ctx, tree)
+	l, err := d.setUpAll(ctx, plan)
 	if err != nil {
 		return l, err
 	}
@@ -140,11 +147,7 @@ func (d *driver) setUp(ctx context.Context, tree sallyport.ObjectID) (laid, erro
 	return l, nil
 }
 
-func (d *driver) setUpAll(ctx context.Context, tree sallyport.ObjectID) (laid, error) {
-	plan, err := d.planSetup(ctx, tree)
-	if err != nil {
-		return laid{}, err
-	}
+func (d *driver) setUpAll(ctx context.Context, plan setupPlan) (laid, error) {
 	stale := plan.stale
 	if plan.first < len(d.m.Setup) && stale == "" {
 		l, failed, err := d.setUpChain(ctx, plan)
@@ -284,12 +287,38 @@ func (d *driver) setUpOne(ctx context.Context, o setupOrder) (sallyport.SetupRes
 	if k == nil {
 		return d.runSetup(ctx, o, dir)
 	}
+	before, err := d.toldSetup(ctx, o)
+	if err != nil {
+		return sallyport.SetupResult{}, err
+	}
+	if before.Status == sallyport.SetupDone && before.Left == k.Result.Left {
+		return before, nil // its own record says more
+	}
 	r := k.Result
 	r.Number, r.Locks = o.number, o.locks
-	if k.Attempt != d.id { // else a driver that died before it could record it, or an earlier look
-		r.Reused, r.Log = k.Attempt, ""
+	if k.Attempt != d.id { // else a driver that died before it could record it
+		r.Reused, r.Log, r.Cut = k.Attempt, "", cutShort(before)
 	}
 	return r, d.tellSetup(ctx, r)
+}
+
+// toldSetup is where the journal says that a command stands; zero: nowhere.
+func (d *driver) toldSetup(ctx context.Context, o setupOrder) (sallyport.SetupResult, error) {
+	at, err := d.attempt(ctx)
+	for _, r := range at.Report.Setup {
+		if r.Number == o.number && r.For == o.kind {
+			return r, err
+		}
+	}
+	return sallyport.SetupResult{}, err
+}
+
+// cutShort counts the runs up to before that a driver's end cut short.
+func cutShort(before sallyport.SetupResult) int {
+	if before.Status == sallyport.SetupRunning {
+		return before.Cut + 1
+	}
+	return before.Cut
 }
 
 // tellSetup records where a command stands. Beside an ended Attempt nothing is: its evidence stays as it is.
@@ -323,6 +352,11 @@ func (d *driver) runSetup(ctx context.Context, o setupOrder, dir string) (r sall
 		}
 	}()
 	r = sallyport.SetupResult{Number: o.number, For: o.kind, Run: o.Run, Dir: o.Dir, Locks: o.locks, Status: sallyport.SetupRunning, Exit: -1, Log: d.setupLog(o)}
+	before, err := d.toldSetup(ctx, o)
+	if err != nil {
+		return r, err
+	}
+	r.Cut = cutShort(before)
 	if err := d.tellSetup(ctx, r); err != nil {
 		return r, err
 	}
@@ -518,6 +552,17 @@ func (d *driver) setUpChange(ctx context.Context, im *lifecycle.Imported) error 
 		findings = append(findings, d.setupFinding(lockChanged, path, "dependencies changed; the checks ran with the base's dependencies"))
 	}
 	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFindings, Data: lifecycle.Findings{Findings: findings}})
+}
+
+// setupUnknown says what is missing from the totals of setup.
+func setupUnknown(r sallyport.Report) []string {
+	var out []string
+	for _, s := range r.Setup {
+		if s.Cut > 0 {
+			out = append(out, fmt.Sprintf("setup %d was begun %d times before, and what it sent then was not counted, since a driver was ended", s.Number, s.Cut))
+		}
+	}
+	return out
 }
 
 // resolved are the operator's addresses of names.

@@ -57,7 +57,7 @@ type Asked struct {
 	Base    string // ref and commit
 	Policy  string
 	Attempt string   // "attempt 2 of at most 3"
-	Reach   []string // the egress rules, resolved; empty: nothing but its model
+	Reach   []string // the egress rules, resolved, then those of setup; empty: nothing but its model
 }
 
 // Finding is one statement about the change.
@@ -157,6 +157,11 @@ func asked(s Subject) Asked {
 	a.Agent = screen.Fit(a.Agent, maxCommand)
 	for _, r := range m.Egress {
 		a.Reach = append(a.Reach, line(egress.Line(r)))
+	}
+	for i, s := range m.Setup {
+		for _, r := range s.Egress {
+			a.Reach = append(a.Reach, fmt.Sprintf("%s, only while setup %d runs", line(egress.Line(r)), i+1))
+		}
 	}
 	a.Attempt = fmt.Sprintf("attempt %d", s.Report.Number)
 	if m.Attempts > 1 {

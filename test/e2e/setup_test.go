@@ -181,7 +181,7 @@ func TestSetupNpm(t *testing.T) {
 		// A change of the lock file.
 		two := r.add(w, "2.0.0")
 		edit := "cat > package.json <<'E'\n" + packageJSON("2.0.0") + "E\ncat > package-lock.json <<'E'\n" + r.lock("2.0.0", two) + "E\necho 2.0.0 > want; mkdir -p node_modules/dep; echo \"exports.version='9'\" > node_modules/dep/index.js"
-		rep = w.Run("newer", edit).Report()
+		rep = w.Run("newer", edit).Want(10).Report()
 		if len(rep.Checks) != 1 || rep.Checks[0].Status != sallyport.CheckPassed {
 			t.Errorf("%+v %+v", rep.Reason, rep.Checks)
 		}
