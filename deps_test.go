@@ -26,9 +26,10 @@ var arrows = map[string]string{
 	"internal/toolchain":      "",
 	"internal/agent":          "",
 	"internal/egress":         "",
+	"internal/setup":          "",
 	"internal/gateway":        "internal/egress",
 	"internal/spend":          "",
-	"internal/manifest":       "internal/checks internal/egress",
+	"internal/manifest":       "internal/checks internal/egress internal/setup",
 	"internal/contain":        "",
 	"internal/contain/cgroup": "",
 	"internal/collect":        "",
@@ -46,7 +47,7 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/spend internal/toolchain",
+	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
 	"internal/cli":     "internal/control internal/agent internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/review internal/screen",
 }
 

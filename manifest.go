@@ -152,6 +152,7 @@ type Manifest struct {
 	// Spend bounds what model APIs may cost over all Attempts; nil: nothing does.
 	Spend    *SpendLimit `json:"spend,omitempty"`
 	Checks   []Check     `json:"checks"`
+	Setup    []Setup     `json:"setup,omitempty"`    // in order, before the agent and for the checks
 	Parallel int         `json:"parallel,omitempty"` // checks that run at the same time; 1 or more
 	// Severities are policy's own for a finding's rule; a rule that is not named keeps its default.
 	Severities map[string]Severity `json:"severities,omitempty"`

@@ -167,6 +167,7 @@ type Report struct {
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Spend is what model APIs cost; nil: nothing was metered.
 	Spend    *Spend        `json:"spend,omitempty"`
+	Setup    []SetupResult `json:"setup,omitempty"`
 	Checks   []CheckResult `json:"checks"`
 	Evidence string        `json:"evidence"` // path; empty until signed
 	// Timings is seconds per stage.

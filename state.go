@@ -64,4 +64,5 @@ const (
 	PurposeBase     Purpose = "base-check" // a check on the untouched base
 	PurposeValidate Purpose = "validate"
 	PurposeShell    Purpose = "shell"
+	PurposeSetup    Purpose = "setup" // a setup command, on the base's files
 )

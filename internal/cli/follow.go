@@ -65,7 +65,7 @@ func (a *app) follow(ctx context.Context, c Control, id sallyport.AttemptID, o f
 			return err
 		}
 	}
-	at, err := c.Follow(ctx, id, Observer{Stage: f.onStage, Output: f.onOutput, Check: f.onCheck, Notice: f.onNotice})
+	at, err := c.Follow(ctx, id, Observer{Stage: f.onStage, Output: f.onOutput, Check: f.onCheck, Setup: f.onSetup, Notice: f.onNotice})
 	f.endSession()
 	f.cancel.Wait()
 	f.p.Close()
@@ -155,6 +155,18 @@ func (f *follower) plain() {
 
 func (f *follower) onCheck(r sallyport.CheckResult) {
 	f.p.Notice(fmt.Sprintf("check %s: %s in %s", r.Name, r.Status, screen.Seconds(r.Seconds)))
+}
+
+func (f *follower) onSetup(r sallyport.SetupResult) {
+	words := "setup: " + screen.Fit(screen.Line(r.Run), 60)
+	switch {
+	case r.Status == sallyport.SetupRunning:
+		f.p.Stage(words)
+	case r.Reused != "":
+		f.p.Notice(words + ": as in attempt " + screen.Short(r.Reused))
+	default:
+		f.p.Notice(fmt.Sprintf("%s: %s in %s", words, r.Status, screen.Seconds(r.Seconds)))
+	}
 }
 
 func (f *follower) onNotice(line string) { f.p.Notice(line) }

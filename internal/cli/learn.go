@@ -71,6 +71,8 @@ func (a *app) learned(at journal.Attempt) error {
 	for _, f := range r.Refusals {
 		switch {
 		case len(proposal([]sallyport.Refusal{f})) > 0:
+		case f.Stage != "" && f.Line != "":
+			a.tell("%s was refused %s: %s; if it is meant, under egress: of that command: %s", f.Stage, screen.Asked(f), f.Message, f.Line)
 		case f.Line == "":
 			a.tell("no rule is proposed for %s: %s", screen.Asked(f), f.Message)
 		default: // an address that is not public: a person looks first
@@ -84,7 +86,7 @@ func (a *app) learned(at journal.Attempt) error {
 func proposal(refused []sallyport.Refusal) []egress.Rule {
 	var asked []egress.Refusal
 	for _, f := range refused {
-		if name, err := egress.Host(f.Host); err == nil && f.Line != "" {
+		if name, err := egress.Host(f.Host); err == nil && f.Line != "" && f.Stage == "" {
 			asked = append(asked, egress.Refusal{Reason: egress.Reason(f.Reason),
 				Request: egress.Request{Name: name, Port: f.Port, Protocol: f.Protocol, Method: f.Method, Path: f.Path}})
 		}

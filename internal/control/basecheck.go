@@ -150,6 +150,10 @@ func (d *driver) rememberedPath(ctx context.Context, folder string, k sallyport.
 	if err != nil {
 		return "", err
 	}
+	left, err := d.setUp(ctx, tree)
+	if err != nil {
+		return "", err
+	}
 	b, err := json.Marshal(struct {
 		By          string // how a check is judged is the version's own
 		Base, Tree  sallyport.ObjectID
@@ -157,7 +161,8 @@ func (d *driver) rememberedPath(ctx context.Context, folder string, k sallyport.
 		Check       sallyport.Check
 		Limits      sallyport.Limits
 		Environment sallyport.Digest
-	}{Version, d.m.BaseTree, tree, d.m.Repository, d.m.Home, k, limitsOf(d.m, k), env})
+		Setup       sallyport.Digest `json:",omitempty"`
+	}{Version, d.m.BaseTree, tree, d.m.Repository, d.m.Home, k, limitsOf(d.m, k), env, left.key})
 	return filepath.Join(d.c.cfg.State, folder, sallyport.Sum(b).Hex()+".json"), err
 }
 

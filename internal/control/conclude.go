@@ -88,7 +88,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 		return "", err
 	}
 	p.Result.Commit = commit
-	p.NotChecked = slices.Concat(egressUnknown(at), spendUnknown(at), notChecked(at.Report, d.m))
+	p.NotChecked = slices.Concat(egressUnknown(at), spendUnknown(at), setupUnknown(at.Report), notChecked(at.Report, d.m))
 	p.Decision = evidence.Decision{Decision: decision, Code: why.Code, Message: why.Message}
 	envelope, digest, err := evidence.Seal(ctx, signer, evidence.New(p))
 	if err != nil {
@@ -146,6 +146,13 @@ func (d *driver) predicate(ctx context.Context, at journal.Attempt, signer evide
 	}
 	now := evidence.Time(time.Now())
 	p.Environment = []evidence.Environment{{Name: "toolchain", Digest: env}}
+	if len(at.Report.Checks) > 0 && len(d.m.Setup) > 0 {
+		left, err := d.setUp(ctx, at.Imported.Tree)
+		if err != nil {
+			return p, err
+		}
+		p.Environment = append(p.Environment, evidence.Environment{Name: "setup", Digest: left.key})
+	}
 	d.ownSeverities(p.Findings)
 	p.Attempt.Nonce = d.nonce()
 	p.Base = evidence.Base{Ref: d.m.BaseRef, Commit: d.m.Base, Tree: d.m.BaseTree, StartTree: at.StartTree}

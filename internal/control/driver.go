@@ -46,6 +46,7 @@ type driver struct {
 	layers    sync.Mutex // one maker of overlay layers at a time
 	baseLocks sync.Map   // by check: one run on the base at a time, *sync.Mutex
 
+	setups    setups
 	redaction redaction
 	rerun     string // what the names of logs end in; "" at an Attempt's first run of its checks
 

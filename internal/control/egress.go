@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -43,9 +42,9 @@ func proxied(m sallyport.Manifest) bool { return len(m.Egress) > 0 || m.Learn }
 
 // redirects says that all which the agent's sandbox sends is led to the gateway, so that no program needs a proxy: where
 // this host can, and something may be reached beside a model endpoint.
-func (d *driver) redirects(ctx context.Context) (bool, error) {
+func (d *driver) redirects(ctx context.Context, wanted bool) (bool, error) {
 	r, ok := d.provider.(provider.Redirector)
-	if !ok || !proxied(d.m) {
+	if !ok || !wanted {
 		return false, nil
 	}
 	err := r.Redirects(ctx)
@@ -58,12 +57,16 @@ func (d *driver) redirects(ctx context.Context) (bool, error) {
 // proxyEnvironment tells the agent's programs of the proxy, in the spellings that are in use; nothing with a redirect.
 // HTTP CONNECT serves every protocol, and unlike SOCKS every program that reads ALL_PROXY knows it.
 func proxyEnvironment(m sallyport.Manifest, redirect bool) map[string]string {
-	env := map[string]string{}
 	if !proxied(m) || redirect {
-		return env
+		return map[string]string{}
 	}
+	return proxyVariables(wayOut(m))
+}
+
+func proxyVariables(port int) map[string]string {
+	env := map[string]string{}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
-		env[name] = fmt.Sprintf("http://127.0.0.1:%d", wayOut(m))
+		env[name] = fmt.Sprintf("http://127.0.0.1:%d", port)
 		env[strings.ToLower(name)] = env[name]
 	}
 	env["NODE_USE_ENV_PROXY"] = "1" // from Node 24 on; earlier ones have no such setting
@@ -140,18 +143,21 @@ func gatewayConfig(m sallyport.Manifest, h held, refused func(gateway.Denied)) (
 	if !proxied(m) {
 		return c, nil
 	}
-	c.Proxy = &gateway.ProxyConfig{Rules: m.Egress, Resolve: map[string]netip.Addr{}, Refused: refused, Forges: egress.Forges(), Learn: m.Learn}
-	if h.Authority != "" {
-		if c.Proxy.Authority, err = gateway.NewAuthority([]byte(h.Authority), time.Now()); err != nil {
-			return c, err
-		}
+	c.Proxy, err = proxyConfig(m, m.Egress, h.Authority)
+	if err == nil {
+		c.Proxy.Refused, c.Proxy.Learn = refused, m.Learn
 	}
-	for name, text := range m.Resolve {
-		if c.Proxy.Resolve[name], err = netip.ParseAddr(text); err != nil {
-			return c, &sallyport.Error{Op: "read manifest", Code: sallyport.CodeCorrupt, Subject: "resolve." + name, Err: err}
-		}
+	return c, err
+}
+
+// proxyConfig serves rules; seed is of the authority under which TLS is opened, "" for none.
+func proxyConfig(m sallyport.Manifest, rules []sallyport.EgressRule, seed string) (*gateway.ProxyConfig, error) {
+	names, err := resolved(m)
+	c := &gateway.ProxyConfig{Rules: rules, Resolve: names, Forges: egress.Forges()}
+	if err == nil && seed != "" {
+		c.Authority, err = gateway.NewAuthority([]byte(seed), time.Now())
 	}
-	return c, nil
+	return c, err
 }
 
 // closeGateway ends the credentials; it comes before anything else at an agent's end.

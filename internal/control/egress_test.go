@@ -123,7 +123,7 @@ func TestRedirects(t *testing.T) {
 	} {
 		d := driving(t)
 		d.m.Learn, d.provider = c.learn, c.on
-		got, err := d.redirects(t.Context())
+		got, err := d.redirects(t.Context(), proxied(d.m))
 		if got != c.want || (err != nil) != c.fails {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}

@@ -150,6 +150,13 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 		return f, co, err
 	}
 	ws.Collect = true
+	caches, err := d.caches("")
+	if err != nil {
+		return f, co, err
+	}
+	if caches, err = d.showSetup(ctx, at.StartTree, &ws, caches); err != nil {
+		return f, co, err
+	}
 	copies, err := d.copies(ctx)
 	if err != nil {
 		return f, co, err
@@ -184,7 +191,7 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 		files = append(files, provider.File{Name: strings.TrimPrefix(path, provider.FilesFolder+"/"), Data: data})
 	}
 	env := d.environment(started.Env)
-	redirect, err := d.redirects(ctx)
+	redirect, err := d.redirects(ctx, proxied(d.m))
 	if err != nil {
 		return f, co, err
 	}
@@ -203,10 +210,6 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	}
 	if d.m.Terminal {
 		env["TERM"] = "xterm-256color"
-	}
-	caches, err := d.caches("")
-	if err != nil {
-		return f, co, err
 	}
 	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m), Redirect: redirect,
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}

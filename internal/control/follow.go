@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ type Observer struct {
 	// Raw: Output gets every byte; else a preset's event lines are turned into what a person follows.
 	Raw    bool
 	Check  func(r sallyport.CheckResult)
+	Setup  func(r sallyport.SetupResult) // when it begins, and when it has ended
 	Notice func(line string)
 	Next   func(at journal.Attempt) // an automatic retry begins
 }
@@ -180,6 +182,7 @@ type follower struct {
 	id      sallyport.AttemptID
 	state   sallyport.AttemptState
 	checks  int
+	setups  map[string]sallyport.SetupStatus // shown so far
 	notices int
 	log     *os.File
 	offset  int64
@@ -223,6 +226,7 @@ func (f *follower) show(at journal.Attempt) {
 			f.on.Notice(at.Report.Notices[f.notices])
 		}
 	}
+	f.setup(at)
 	// What belongs to the stage that ends comes before the line that says the next one began.
 	switch at.Report.State {
 	case sallyport.AttemptRunning:
@@ -246,6 +250,26 @@ func (f *follower) stage(at journal.Attempt) {
 	f.state = at.Report.State
 	if f.on.Stage != nil {
 		f.on.Stage(at)
+	}
+}
+
+func (f *follower) setup(at journal.Attempt) {
+	if f.on.Setup == nil {
+		return
+	}
+	if len(at.Report.Setup) > 0 && f.state == sallyport.AttemptQueued {
+		f.stage(at) // they belong to a later one
+	}
+	for _, r := range at.Report.Setup {
+		key := fmt.Sprint(r.Number, r.For)
+		if f.setups[key] == r.Status {
+			continue
+		}
+		if f.setups == nil {
+			f.setups = map[string]sallyport.SetupStatus{}
+		}
+		f.setups[key] = r.Status
+		f.on.Setup(r)
 	}
 }
 

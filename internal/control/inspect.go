@@ -113,6 +113,9 @@ func (d *driver) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if findings, err = d.setupFindings(ctx, at.Imported.Tree, findings); err != nil {
+		return err
+	}
 	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFindings, Data: lifecycle.Findings{Findings: findings}})
 }
 

@@ -438,10 +438,12 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 	if driven > 0 {
 		return append(lines, fmt.Sprintf("cached checkouts and cache layers are left alone: %d attempts are being worked on", driven)), nil
 	}
-	more, err := c.gcCaches(dryRun)
-	lines = append(lines, more...)
-	if err != nil {
-		return lines, err
+	for _, gc := range []func(bool) ([]string, error){c.gcCaches, c.gcSetups} {
+		more, err := gc(dryRun)
+		lines = append(lines, more...)
+		if err != nil {
+			return lines, err
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(repos)) {
 		line, err := c.gcCheckouts(ctx, path, dryRun)
@@ -477,7 +479,7 @@ func (c *Control) gcCheckouts(ctx context.Context, path string, dryRun bool) ([]
 // writes, under renameio's names (.NAME.json and digits), and of what a store gives git to read.
 func (c *Control) halfWritten() ([]string, error) {
 	var old []string
-	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "checks/.*.json[0-9]*", ".*.json[0-9]*",
+	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "setup/*/.*.json[0-9]*", "checks/.*.json[0-9]*", ".*.json[0-9]*",
 		"repos/*/*/spool-*.tmp", "repos/*/*/attributes-*.tmp", "repos/*/*/shallow-*.tmp"} {
 		found, err := filepath.Glob(filepath.Join(c.cfg.State, pattern))
 		if err != nil {

@@ -64,13 +64,16 @@ func (d *driver) runCheck(ctx context.Context, t trial) (outcome, error) {
 	if err != nil {
 		return o, err
 	}
+	if caches, err = d.showSetup(ctx, t.Tree, &ws, caches); err != nil {
+		return o, err
+	}
 	argv, mark, err := commandOf(t.Check)
 	if err != nil {
 		return o, err
 	}
 	spec := provider.Spec{Purpose: t.Purpose, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limitsOf(d.m, t.Check),
 		Command: provider.Command{Argv: argv, Dir: filepath.Join(d.m.Repository, t.Check.Dir), Env: d.environment(map[string]string{"CI": "true"})}}
-	exit, err := d.runOnce(ctx, spec, co, t.Check.Name, t.Log, func(w provider.Wire, e provider.Exit) (err error) {
+	exit, err := d.runOnce(ctx, spec, co, t.Check.Name, t.Log, nil, func(w provider.Wire, e provider.Exit) (err error) {
 		if e.Cause == "exit" && e.Code == 0 {
 			if o.Touched, err = d.touched(ctx, w, t); sallyport.CodeOf(err) == sallyport.CodeExhausted {
 				o.Unseen, err = messageOf(err), nil
@@ -285,9 +288,9 @@ func loadedNew(rec collect.Record, body io.Reader) (bool, error) {
 	return ok, nil
 }
 
-// runOnce makes a sandbox for one command, keeps its output, lets after look at what is left, and proves the
-// sandbox gone.
-func (d *driver) runOnce(ctx context.Context, spec provider.Spec, co change.Checkout, label, log string, after func(provider.Wire, provider.Exit) error) (provider.Exit, error) {
+// runOnce makes a sandbox for one command, lets before (may be nil) do what comes before its start, keeps its
+// output, lets after look at what is left, and proves the sandbox gone.
+func (d *driver) runOnce(ctx context.Context, spec provider.Spec, co change.Checkout, label, log string, before func(context.Context, provider.Wire) error, after func(provider.Wire, provider.Exit) error) (provider.Exit, error) {
 	f, err := d.intend(ctx, spec, label, held{})
 	if err != nil {
 		return provider.Exit{}, err
@@ -298,7 +301,7 @@ func (d *driver) runOnce(ctx context.Context, spec provider.Spec, co change.Chec
 	}
 	var exit provider.Exit
 	err = d.standingOn(ctx, co, func(ctx context.Context) error {
-		return d.whileCut(ctx, func() (err error) { exit, err = d.runIn(ctx, f, rid, log, after); return err })
+		return d.whileCut(ctx, func() (err error) { exit, err = d.runIn(ctx, f, rid, log, before, after); return err })
 	})
 	if derr := d.destroy(context.WithoutCancel(ctx), f.Spec.Allocation, rid, "its command has ended"); err == nil {
 		err = derr
@@ -306,7 +309,7 @@ func (d *driver) runOnce(ctx context.Context, spec provider.Spec, co change.Chec
 	return exit, err
 }
 
-func (d *driver) runIn(ctx context.Context, f frozen, rid sallyport.ResourceID, log string, after func(provider.Wire, provider.Exit) error) (provider.Exit, error) {
+func (d *driver) runIn(ctx context.Context, f frozen, rid sallyport.ResourceID, log string, before func(context.Context, provider.Wire) error, after func(provider.Wire, provider.Exit) error) (provider.Exit, error) {
 	w, done, err := d.connect(ctx, f, rid)
 	if err != nil {
 		return provider.Exit{}, err
@@ -317,6 +320,11 @@ func (d *driver) runIn(ctx context.Context, f frozen, rid sallyport.ResourceID, 
 		return provider.Exit{}, err
 	} else if al.State == sallyport.SandboxProvisioning {
 		if err := d.record(ctx, journal.Record{Type: lifecycle.AllocationReady, Allocation: a}, journal.Record{Type: lifecycle.AllocationRunning, Allocation: a}); err != nil {
+			return provider.Exit{}, err
+		}
+	}
+	if before != nil {
+		if err := before(ctx, w); err != nil {
 			return provider.Exit{}, err
 		}
 	}

@@ -278,6 +278,9 @@ func (c *Control) Shell(ctx context.Context, id string, t Terminal) (int, error)
 		if err != nil {
 			return err
 		}
+		if caches, err = d.showSetup(ctx, at.Imported.Tree, &ws, caches); err != nil {
+			return err
+		}
 		spec := provider.Spec{Purpose: sallyport.PurposeShell, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: d.m.Limits,
 			Command: provider.Command{Argv: []string{"sh", "-i"}, Dir: d.m.Repository, Env: d.environment(map[string]string{"TERM": "xterm-256color", "PS1": "(sandbox) $ "}), Terminal: true}}
 		f, err := d.intend(ctx, spec, "shell", held{})

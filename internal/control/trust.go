@@ -20,7 +20,12 @@ import (
 // opensTLS says that something is held by reading what is inside TLS, so that the agent's programs have to trust the
 // Attempt's own authority. Where the model's host is listed as well, its requests are among that.
 func opensTLS(m sallyport.Manifest) bool {
-	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || slices.ContainsFunc(m.Egress, func(r sallyport.EgressRule) bool { return !egress.Unread(r) && r.Protocol != egress.HTTP }))
+	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || readsTLS(m.Egress))
+}
+
+// readsTLS says that some rule is held by reading what is inside TLS.
+func readsTLS(rules []sallyport.EgressRule) bool {
+	return slices.ContainsFunc(rules, func(r sallyport.EgressRule) bool { return !egress.Unread(r) && r.Protocol != egress.HTTP })
 }
 
 // storePassword is no secret: Java wants one to read what holds public certificates alone.

@@ -32,6 +32,9 @@ func (d *driver) validate(ctx context.Context) error {
 	if err := d.stage(ctx, sallyport.AttemptValidating); err != nil {
 		return err
 	}
+	if err := d.setUpChange(ctx, at.Imported); err != nil {
+		return err
+	}
 	done := map[string]bool{}
 	for _, r := range at.Report.Checks {
 		done[r.Name] = true

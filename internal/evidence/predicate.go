@@ -48,6 +48,8 @@ type Predicate struct {
 	// EgressRules are what the agent might reach beside a model API; empty: nothing, by the Manifest.
 	EgressRules []sallyport.EgressRule `json:"egress_rules,omitempty"`
 	Spend       *Spend                 `json:"spend,omitempty"` // nil: not recorded; zeros: nothing was spent
+	// Setup are the commands that made ready what agent and checks could read beside the tree; empty: none.
+	Setup []Setup `json:"setup,omitempty"`
 }
 
 // WorkOrder is what was asked.
@@ -283,6 +285,9 @@ func FromReport(r sallyport.Report) Predicate {
 	}
 	for _, f := range r.Findings {
 		p.Findings = append(p.Findings, Finding{Rule: f.Rule, Severity: f.Severity, Path: f.Path, Message: f.Message})
+	}
+	for _, s := range r.Setup {
+		p.Setup = append(p.Setup, setupOf(s))
 	}
 	for _, c := range r.Checks {
 		p.Checks = append(p.Checks, checkOf(c))

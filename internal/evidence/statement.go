@@ -66,7 +66,7 @@ func (s Statement) Check() error {
 		return err
 	}
 	p := s.Predicate
-	for _, check := range []func(Predicate) error{checkIdentity, checkObjects, checkTimes, checkChecks, checkRecords, checkConclusion, checkSigner} {
+	for _, check := range []func(Predicate) error{checkIdentity, checkObjects, checkTimes, checkChecks, checkRecords, func(p Predicate) error { return checkSetups(p.Setup) }, checkConclusion, checkSigner} {
 		if err := check(p); err != nil {
 			return err
 		}

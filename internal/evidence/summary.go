@@ -74,6 +74,9 @@ func records(p Predicate) []string {
 		}
 		out = append(out, "Observed by the signer: trees that commands ran on: "+strings.Join(trees, ", ")+".")
 	}
+	for _, s := range p.Setup {
+		out = append(out, setupSentence(s))
+	}
 	if n := len(p.Environment); n > 0 {
 		out = append(out, fmt.Sprintf("Observed by the signer: %d digest(s) of what checks could read beside the tree, over what the signer knew of it.", n))
 	}

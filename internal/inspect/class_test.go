@@ -317,7 +317,8 @@ func TestEveryClassIsFoundAndItsNeighbourIsNot(t *testing.T) {
 		}
 	}
 	for _, r := range Rules() {
-		if !have[r.ID] && !strings.HasPrefix(r.ID, "secret.") {
+		// lock.setup is Mission Control's, which knows what setup does.
+		if !have[r.ID] && !strings.HasPrefix(r.ID, "secret.") && r.ID != "lock.setup" {
 			t.Errorf("rule %s has no class in this table", r.ID)
 		}
 	}

@@ -71,6 +71,7 @@ var table = slices.Concat([]Rule{
 	{"editor.config", warn, none, "editors, shells and debuggers run or obey the file when the folder is opened", "read it: editors and shells run it when the folder is opened"},
 	{"container.config", info, none, "the file decides what images and machines made from the repository contain", todoReview},
 	{"lock.changed", warn, none, "dependencies are pinned anew; the checks ran with the base's", "rebuild with the new dependencies before you merge"},
+	{"lock.setup", warn, none, "dependencies are pinned anew; setup ran from this file without scripts, and the checks with what it left", "look at what was pinned; scripts of the new dependencies have not run"},
 	{"vendored.changed", warn, none, "code of others that is kept in the tree is edited, where few look", "compare it with the original"},
 
 	{"deps.config", warn, none, "the file decides where package managers fetch from and with which credentials", todoSource},

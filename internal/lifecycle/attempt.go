@@ -54,6 +54,7 @@ var attemptTable = table[attemptState]{noun: "attempt", rows: []row[attemptState
 	{AttemptLayers, stages, nil},
 	{AttemptAgent, stages, nil},
 	{AttemptCheck, slices.Concat(stages, judged), nil}, // `check A` reruns after the decision
+	{AttemptSetup, stages, nil},
 	{AttemptLog, begun, nil},
 	{AttemptEgress, stages, nil},
 	{AttemptRefused, stages, nil},

@@ -21,6 +21,7 @@ const (
 	AttemptFindings   Type = "attempt.findings"         // Findings
 	AttemptCheck      Type = "attempt.check"            // sallyport.CheckResult
 	AttemptAgent      Type = "attempt.agent"            // sallyport.AgentResult
+	AttemptSetup      Type = "attempt.setup"            // sallyport.SetupResult: begun, then how it ended
 	AttemptLayers     Type = "attempt.layers"           // Layers
 	AttemptNotice     Type = "attempt.notice"           // Notice
 	AttemptLog        Type = "attempt.log"              // Log

@@ -56,6 +56,7 @@ var attemptHandlers = map[Type]func(*State, Event) error{
 	AttemptFindings:     on(findings),
 	AttemptCheck:        on(check),
 	AttemptAgent:        on(agent),
+	AttemptSetup:        on(setup),
 	AttemptLayers:       on(layers),
 	AttemptNotice:       on(notice),
 	AttemptLog:          on(logged),
@@ -226,6 +227,31 @@ func check(s *State, e Event, p sallyport.CheckResult) error {
 
 func agent(s *State, e Event, p sallyport.AgentResult) error {
 	s.Report.Agent = p
+	return nil
+}
+
+// setup replaces an earlier result of the same command for the same files.
+func setup(s *State, e Event, p sallyport.SetupResult) error {
+	switch {
+	case p.Number < 1 || p.Run == "" || p.For != "base" && p.For != "change":
+		return invalid(e.Type, "expected a number of 1 or more, a command, and base or change for what it is")
+	case p.Status != sallyport.SetupRunning && p.Status != sallyport.SetupDone && p.Status != sallyport.SetupFailed:
+		return invalid(e.Type, "expected a status: running, done or failed")
+	case p.Seconds < 0:
+		return invalid(e.Type, "seconds must not be negative")
+	}
+	if t := p.Egress; t != nil && (min(t.Requests, t.Refused, t.BytesUp, t.BytesDown) < 0 || t.Refused > t.Requests) {
+		return invalid(e.Type, "expected numbers of 0 or more, and no more refused requests than requests")
+	}
+	all := slices.Clone(s.Report.Setup)
+	i := slices.IndexFunc(all, func(r sallyport.SetupResult) bool { return r.Number == p.Number && r.For == p.For })
+	if i < 0 {
+		all = append(all, p)
+	} else {
+		all[i] = p
+	}
+	s.Report.Setup = all
+	s.voidEvidence()
 	return nil
 }
 

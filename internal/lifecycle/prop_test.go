@@ -33,6 +33,8 @@ func anyEvent(t *rapid.T) Event {
 		data = sallyport.CheckResult{Name: pick("check", "a", "b"), Status: sallyport.CheckStatus(pick("status", "passed", "failed"))}
 	case AttemptAgent:
 		data = sallyport.AgentResult{}
+	case AttemptSetup:
+		data = sallyport.SetupResult{Number: 1, For: pick("for", "base", "change"), Run: "x", Status: sallyport.SetupStatus(pick("status", "running", "done", "failed"))}
 	case AttemptLayers:
 		data = Layers{}
 	case AttemptNotice:

@@ -19,7 +19,7 @@ var sandboxStates = []sallyport.SandboxState{"", sallyport.SandboxProvisioning, 
 var attemptStates = slices.Concat(nowhere, every)
 
 var attemptEvents = []Type{AttemptCreated, AttemptStage, AttemptBundle, AttemptImported, AttemptFindings, AttemptCheck, AttemptAgent,
-	AttemptLayers, AttemptNotice, AttemptLog, AttemptEgress, AttemptRefused, AttemptReserved, AttemptSettled, AttemptSigned, AttemptDecided, AttemptReopened, AttemptFailed, AttemptCancelled, CancelRequested, AttemptApproved,
+	AttemptLayers, AttemptNotice, AttemptLog, AttemptSetup, AttemptEgress, AttemptRefused, AttemptReserved, AttemptSettled, AttemptSigned, AttemptDecided, AttemptReopened, AttemptFailed, AttemptCancelled, CancelRequested, AttemptApproved,
 	AttemptDisallowed, LeaseAcquired, LeaseReleased, PublicationIntended, PublicationDone, PublicationRefused, KeyRotated, Checkpoint}
 
 var allocationEvents = []Type{AllocationIntended, AllocationBound, AllocationReady, AllocationRunning, AllocationResult,

@@ -39,6 +39,7 @@ func Asks(rep Repository) []Ask {
 			out = append(out, Ask{"egress " + egress.Line(r), "the agent can exchange anything with it, what it reads here as well", fmt.Sprintf("egress[%d]", i)})
 		}
 	}
+	out = append(out, setupAsks(rep.Setup)...)
 	for _, name := range slices.Sorted(maps.Keys(rep.Env)) {
 		out = append(out, Ask{fmt.Sprintf("env %s=%q", name, rep.Env[name]), "the variable is set for agent and checks", "env." + name})
 	}

@@ -136,6 +136,9 @@ func (c *compiler) manifest() (m sallyport.Manifest, err error) {
 	if m.Egress, err = c.egress(); err != nil {
 		return m, err
 	}
+	if m.Setup, err = c.setup(); err != nil {
+		return m, err
+	}
 	m.Resolve = c.resolve()
 	m.Parallel = c.parallel(m.Limits.Memory)
 	m.Publish, err = c.publish()

@@ -16,6 +16,7 @@ type repositoryFile struct {
 	History  *history      `yaml:"history" doc:"How many commits of the base's history the agent sees: 1, N or full."`
 	Require  *requireList  `yaml:"require" doc:"Containment layers that must hold beyond the default, or all."`
 	Checks   *[]checkFile  `yaml:"checks" doc:"Commands that judge a change, from the base, in a fresh sandbox without network."`
+	Setup    *[]setupFile  `yaml:"setup" doc:"Commands that install what the tree does not hold, from the base, before the agent and for the checks."`
 	Parallel *parallel     `yaml:"parallel" doc:"How many checks run at the same time; omitted: 1."`
 	Findings *severityMap  `yaml:"findings" doc:"Severities of inspection rules. The repository's file can only raise them."`
 	Publish  *publishFile  `yaml:"publish" doc:"Where an accepted change goes, and who must say so first."`

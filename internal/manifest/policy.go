@@ -22,6 +22,7 @@ type Repository struct {
 	History string // "": not said
 	Require []string
 	Checks  []sallyport.Check
+	Setup   []sallyport.Setup // in order
 	// Parallel is how many checks run at the same time; 0: not said.
 	Parallel int
 	Findings map[string]sallyport.Severity // by rule
@@ -77,6 +78,7 @@ func ParseRepository(name string, data []byte) (Repository, error) {
 		rep.Env = *f.Env
 	}
 	rep.Egress = f.Egress.rules()
+	rep.Setup = setups(f.Setup)
 	if f.History != nil {
 		rep.History = string(*f.History)
 	}

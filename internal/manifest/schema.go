@@ -95,6 +95,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[sallyport.Grade]():        words(sallyport.GradeClaim, sallyport.GradeProbe, sallyport.GradeObservation),
 	reflect.TypeFor[sallyport.Severity]():     words(sallyport.SeverityInfo, sallyport.SeverityWarn, sallyport.SeverityBlock),
 	reflect.TypeFor[sallyport.ChangeStatus](): words(sallyport.ChangeAdded, sallyport.ChangeModified, sallyport.ChangeDeleted, sallyport.ChangeMode, sallyport.ChangeType),
+	reflect.TypeFor[sallyport.SetupStatus]():  words(sallyport.SetupRunning, sallyport.SetupDone, sallyport.SetupFailed),
 	reflect.TypeFor[sallyport.CheckStatus]():  words(sallyport.CheckPassed, sallyport.CheckFailed, sallyport.CheckError, sallyport.CheckNotRun, sallyport.CheckFlaky),
 }
 

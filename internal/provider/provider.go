@@ -117,16 +117,22 @@ type Workspace struct {
 	Base   string   `json:"base"`   // commit the gitdir starts from; its descendants are the agent's own
 	// Collect: whether the workspace's changes will be asked for.
 	Collect bool `json:"collect"`
+	// Beside are host folders shown below Layers, topmost first: what setup commands wrote. Where Layers have
+	// something, theirs is shown; nothing that is only in Beside counts as part of the tree, and what the command
+	// does to it is a change only where it writes it anew. CodeUnsupported where no overlay can be mounted.
+	Beside []string `json:"beside,omitempty"`
+	// Keep is an empty host folder in which what the command writes stays, as in Cache; with the same restriction.
+	Keep string `json:"keep,omitempty"`
 }
 
-// Cache says more about one of Mounts whose Mode is "cow". What an agent wrote never becomes a layer of
-// another sandbox; what a check on the untouched base wrote may.
+// Cache says more about one of Mounts whose Mode is "cow", or about Home. What an agent wrote never becomes a
+// layer of another sandbox; what a check on the untouched base or a setup command wrote may.
 type Cache struct {
-	Path string `json:"path"` // the Mount's
+	Path string `json:"path"` // the Mount's, or Home
 	// Layers are host folders shown over the Mount, topmost first: what earlier checks of a base wrote.
 	Layers []string `json:"layers"`
-	// Keep is an empty host folder on the Mount's file system in which what this sandbox writes there stays,
-	// in the subfolder "upper", ready to be a layer; "": it dies with the sandbox.
+	// Keep is an empty host folder in which what this sandbox writes there stays, in the subfolder "upper", ready
+	// to be a layer; "": it dies with the sandbox.
 	Keep string `json:"keep"`
 }
 

@@ -32,6 +32,7 @@ type Page struct {
 	Findings   []Finding
 	NoFindings string
 	Refusals   []Refusal
+	Setup      []Setup
 	Layers     []Layer
 	NoLayers   string
 	Open       []string // what was not checked
@@ -56,14 +57,15 @@ type Asked struct {
 	Base    string // ref and commit
 	Policy  string
 	Attempt string   // "attempt 2 of at most 3"
-	Reach   []string // the egress rules, resolved; empty: nothing but its model
+	Reach   []string // the egress rules, resolved, then those of setup; empty: nothing but its model
 }
 
 // Finding is one statement about the change.
 type Finding struct{ Severity, Rule, Path, Message, Todo string }
 
 // Refusal is what the agent wanted to reach and did not. Count also says which program asked first. Line is the entry of egress: that would allow it.
-type Refusal struct{ Asked, Count, Why, Line string }
+// Under is where that belongs.
+type Refusal struct{ Asked, Count, Why, Line, Under string }
 
 // Layer is one line of the containment receipt.
 type Layer struct {
@@ -89,7 +91,10 @@ func New(s Subject) Page {
 		p.NoFindings = "none"
 	}
 	for _, f := range r.Refusals {
-		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time") + by(f.Process), line(f.Message), line(f.Line)})
+		p.Refusals = append(p.Refusals, Refusal{line(screen.Asked(f)), count(int(f.Count), "time") + by(f.Process), line(f.Message), line(f.Line), under(f)})
+	}
+	for _, s := range r.Setup {
+		p.Setup = append(p.Setup, setup(s))
 	}
 	for _, l := range r.Layers {
 		p.Layers = append(p.Layers, layer(l))
@@ -152,6 +157,11 @@ func asked(s Subject) Asked {
 	a.Agent = screen.Fit(a.Agent, maxCommand)
 	for _, r := range m.Egress {
 		a.Reach = append(a.Reach, line(egress.Line(r)))
+	}
+	for i, s := range m.Setup {
+		for _, r := range s.Egress {
+			a.Reach = append(a.Reach, fmt.Sprintf("%s, only while setup %d runs", line(egress.Line(r)), i+1))
+		}
 	}
 	a.Attempt = fmt.Sprintf("attempt %d", s.Report.Number)
 	if m.Attempts > 1 {

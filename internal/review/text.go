@@ -14,6 +14,7 @@ func Text(w io.Writer, p Page, colour bool) error {
 	t := &text{colour: colour}
 	t.asked(p.Asked)
 	t.changed(p.Changed)
+	t.setup(p.Setup)
 	t.checks(p.Checks, p.NoChecks)
 	t.findings(p.Findings, p.NoFindings)
 	t.refusals(p.Refusals)
@@ -189,7 +190,7 @@ func (t *text) refusals(list []Refusal) {
 	for _, r := range list {
 		t.line("%s, %s: %s", r.Asked, r.Count, r.Why)
 		if r.Line != "" {
-			t.line("  to allow it, under egress: %s", r.Line)
+			t.line("  to allow it, under %s: %s", r.Under, r.Line)
 		}
 	}
 }

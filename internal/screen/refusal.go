@@ -37,14 +37,27 @@ func (p *page) refusals(r sallyport.Report) {
 		if text == "" {
 			text = Asked(f)
 		}
+		if f.Stage != "" {
+			text = f.Stage + " " + text
+		}
 		p.row(label, yellow, text+"  "+f.Reason+times(f.Count))
 	}
 	switch more := len(r.Refusals) - maxRefusalRows; {
 	case more > 0:
 		p.row("", dim, fmt.Sprintf("%d more: sallyport show %s", more, Short(r.Attempt)))
 	case slices.ContainsFunc(r.Refusals, func(f sallyport.Refusal) bool { return f.Line != "" }):
-		p.row("", dim, "to allow it: a line under egress:, or run --egress 'LINE'")
+		p.row("", dim, toAllow(r.Refusals))
 	}
+}
+
+// toAllow says where lines belong. What setup asked for is not the agent's to reach.
+func toAllow(refused []sallyport.Refusal) string {
+	for _, f := range refused {
+		if f.Stage != "" {
+			return "to allow it: a line under egress: of that setup command"
+		}
+	}
+	return "to allow it: a line under egress:, or run --egress 'LINE'"
 }
 
 func times(n int64) string {

@@ -51,6 +51,7 @@ func Render(r sallyport.Report, o Options) string {
 	if len(p.lines) > MaxLines { // cannot happen while the rows above keep their limits; a test holds them to it
 		p.lines = p.lines[:MaxLines]
 	}
+	p.setupTail(r.Setup)
 	p.tails(r.Checks)
 	return strings.Join(p.lines, "\n") + "\n"
 }
@@ -427,14 +428,28 @@ func (p *page) tails(checks []sallyport.CheckResult) {
 		if shown++; shown > maxTails {
 			return
 		}
-		lines := strings.Split(strings.TrimRight(Text([]byte(c.Tail)), "\n"), "\n")
-		if len(lines) > tailLines {
-			lines = lines[len(lines)-tailLines:]
+		p.tail(c.Name, c.Tail)
+	}
+}
+
+// setupTail is what the setup command that ended the Attempt said last.
+func (p *page) setupTail(setup []sallyport.SetupResult) {
+	for _, s := range setup {
+		if s.Status == sallyport.SetupFailed && s.Tail != "" {
+			p.tail("setup: "+s.Run, s.Tail)
+			return
 		}
-		p.lines = append(p.lines, "", p.paint(dim, Fit(fmt.Sprintf("--- %s: last %d lines", Line(c.Name), len(lines)), p.o.Width)))
-		for _, l := range lines {
-			p.lines = append(p.lines, outputBar+Fit(l, maxTailColumns))
-		}
+	}
+}
+
+func (p *page) tail(name, text string) {
+	lines := strings.Split(strings.TrimRight(Text([]byte(text)), "\n"), "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	p.lines = append(p.lines, "", p.paint(dim, Fit(fmt.Sprintf("--- %s: last %d lines", Line(name), len(lines)), p.o.Width)))
+	for _, l := range lines {
+		p.lines = append(p.lines, outputBar+Fit(l, maxTailColumns))
 	}
 }
 

@@ -92,7 +92,7 @@ func tidy(w *world.World) {
 func swept(w *world.World) {
 	w.T.Helper()
 	old := time.Now().Add(-30 * 24 * time.Hour)
-	for _, d := range []string{"quarantine", "attempts", "manifests", "base-checks", "checks", "repos"} {
+	for _, d := range []string{"quarantine", "attempts", "manifests", "base-checks", "checks", "setup", "repos"} {
 		_ = filepath.WalkDir(filepath.Join(w.State, d), func(p string, _ fs.DirEntry, err error) error {
 			if err == nil && halfWritten(p) {
 				_ = os.Chtimes(p, old, old)

@@ -30,7 +30,7 @@ type planner struct {
 // collectorSpec is what the collector's sandbox is made from: the workspace, and of the host only what git
 // needs to start. Each mount takes time at every start, though most Attempts have fifty and git needs five.
 func collectorSpec(s provider.Spec) provider.Spec {
-	s.Command.Files, s.Caches = nil, nil
+	s.Command.Files, s.Caches = nil, nil // its home is empty
 	s.Mounts = slices.DeleteFunc(slices.Clone(s.Mounts), func(m sallyport.Mount) bool {
 		return m.Reason != "system" || strings.HasPrefix(m.Path, "/etc/") && !strings.HasPrefix(m.Path, "/etc/ld.so.")
 	})
@@ -123,7 +123,7 @@ func (b *planner) dataFolders() error {
 			return err
 		}
 	}
-	home, err := b.source(filepath.Join(data, "home"), false)
+	home, err := b.home(filepath.Join(data, "home"))
 	if err != nil {
 		return err
 	}
@@ -131,15 +131,33 @@ func (b *planner) dataFolders() error {
 	if err != nil {
 		return err
 	}
-	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: home, Target: b.spec.Home, Writable: true}, runner.Bind{Source: tmp, Target: "/tmp", Writable: true})
+	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: tmp, Target: "/tmp", Writable: true})
 	for _, f := range b.spec.Command.Files {
 		if filepath.IsAbs(f.Name) {
-			if err := b.homeFile(filepath.Join(data, "home"), f); err != nil {
+			if err := b.homeFile(home, f); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// home shows the fresh home, over what earlier sandboxes left there where the Spec says so. It returns the host
+// folder that is written to.
+func (b *planner) home(fresh string) (string, error) {
+	i := slices.IndexFunc(b.spec.Caches, func(c provider.Cache) bool { return c.Path == b.spec.Home })
+	if i < 0 || len(b.spec.Caches[i].Layers) == 0 && b.spec.Caches[i].Keep == "" {
+		src, err := b.source(fresh, false)
+		b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: b.spec.Home, Writable: true})
+		return fresh, err
+	}
+	c := b.spec.Caches[i]
+	data := c.Keep
+	if data == "" {
+		data = filepath.Join(b.dir, keeper.FolderData, "home-cow")
+	}
+	// The fresh one is the lowest: an overlay needs one.
+	return filepath.Join(data, "upper"), b.overlayIn(append(slices.Clone(c.Layers), fresh), b.spec.Home, data, false)
 }
 
 // homeFile lays a file of the trusted side into the fresh home, before anybody else can write there.
@@ -265,17 +283,17 @@ func (b *planner) cache(path string) error {
 // workspace shows the base's folders copy-on-write, and the private gitdir over them.
 func (b *planner) workspace() error {
 	w := b.spec.Workspace
-	if err := b.overlay(w.Layers, w.Path, "workspace"); err != nil {
+	data := w.Keep
+	if data == "" {
+		data = filepath.Join(b.dir, keeper.FolderData, "workspace")
+	}
+	if err := b.overlayIn(append(slices.Clone(w.Layers), w.Beside...), w.Path, data, false); err != nil {
 		return err
 	}
 	if w.GitDir == "" {
 		return nil
 	}
-	return b.overlay([]string{w.GitDir}, w.Path+"/.git", "git")
-}
-
-func (b *planner) overlay(lowers []string, target, name string) error {
-	return b.overlayIn(lowers, target, filepath.Join(b.dir, keeper.FolderData, name), false)
+	return b.overlayIn([]string{w.GitDir}, w.Path+"/.git", filepath.Join(b.dir, keeper.FolderData, "git"), false)
 }
 
 // overlayIn keeps what is written in data's subfolder "upper".
@@ -369,10 +387,11 @@ func (b *planner) own(tree *os.File) error {
 	return nil
 }
 
-// kept are the folders of cache layers that outlive the sandbox.
+// kept are the folders of layers that outlive the sandbox.
 func (b *planner) kept() ([]runner.Source, error) {
 	var list []runner.Source
-	for _, c := range b.spec.Caches {
+	w := b.spec.Workspace
+	for _, c := range append(slices.Clone(b.spec.Caches), provider.Cache{Path: w.Path, Keep: w.Keep}) {
 		if c.Keep == "" {
 			continue
 		}

@@ -177,7 +177,8 @@ func collectPlan(ws provider.Workspace, plan *runner.Plan) *runner.CollectPlan {
 	for _, o := range plan.Overlays {
 		switch o.Target {
 		case ws.Path:
-			c.Upper, c.Lowers = o.Upper, o.Lowers
+			// What lies beside the tree is nothing that it could be compared with.
+			c.Upper, c.Lowers = o.Upper, o.Lowers[:len(ws.Layers)]
 		case ws.Path + "/.git":
 			c.GitDir = o.Target
 		}

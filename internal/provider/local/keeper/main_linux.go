@@ -236,6 +236,11 @@ func (k *keeper) takeCopies(r runner.Ready) error {
 	if len(r.Copied) == 0 {
 		return nil
 	}
+	if w := k.setup.Spec.Workspace; len(w.Beside) > 0 || w.Keep != "" {
+		// A copy has no bottom: what setup left could not be told from what the command makes of it.
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: w.Path, Message: "setup: needs overlays, and none can be mounted: " + r.Why,
+			Hint: "leave setup: out, or keep the repository and the state folder on a file system that overlayfs takes"}
+	}
 	k.copied = r.Copied
 	for i, l := range k.setup.Layers {
 		if l.Layer == sallyport.LayerWorktree {
