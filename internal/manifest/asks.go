@@ -39,6 +39,9 @@ func Asks(rep Repository) []Ask {
 			out = append(out, Ask{"egress " + egress.Line(r), "the agent can exchange anything with it, what it reads here as well", fmt.Sprintf("egress[%d]", i)})
 		}
 	}
+	for i, name := range rep.Credentials {
+		out = append(out, Ask{"credential " + name, "the agent's requests to the hosts that your config.yaml gives for it carry this secret of yours; the agent itself sees a placeholder", fmt.Sprintf("credentials[%d]", i)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(rep.Env)) {
 		out = append(out, Ask{fmt.Sprintf("env %s=%q", name, rep.Env[name]), "the variable is set for agent and checks", "env." + name})
 	}
