@@ -64,4 +64,6 @@ const (
 	PurposeBase     Purpose = "base-check" // a check on the untouched base
 	PurposeValidate Purpose = "validate"
 	PurposeShell    Purpose = "shell"
+	// PurposeCredential is no sandbox's: the Allocation's resource is a token that was minted for the Attempt.
+	PurposeCredential Purpose = "credential"
 )

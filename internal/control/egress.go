@@ -58,6 +58,9 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	if !opens(d.m) {
 		return nil
 	}
+	if err := d.openCredentials(ctx); err != nil {
+		return err
+	}
 	file, err := w.Egress(ctx)
 	if err != nil {
 		return err
@@ -106,10 +109,13 @@ func (d *driver) closeGateway(ctx context.Context) error {
 	s, heard := d.gateway, d.refusals
 	d.gateway, d.refusals = nil, nil
 	d.mu.Unlock()
+	if s != nil {
+		s.Close()
+	}
+	d.endCredentials(ctx)
 	if s == nil {
 		return nil
 	}
-	s.Close()
 	if err := heard.stop(); err != nil {
 		return err
 	}
