@@ -129,9 +129,22 @@ func (s *Set) unusable(ctx context.Context, id string, t Token, m made, why erro
 	case madeNone:
 		return s.deps.Ledger.Gone(ctx, id, "the forge made none: "+why.Error())
 	case madeUnkept:
-		return s.revoke(ctx, minted{id, t})
+		return s.revokeUnkept(ctx, id, t)
 	}
 	return s.deps.Ledger.Failed(ctx, id, "it is not known whether the forge made one; it would end by itself: "+why.Error())
+}
+
+// revokeUnkept ends a token that nobody was given, also where the Ledger can write nothing: nobody else knows it.
+func (s *Set) revokeUnkept(ctx context.Context, id string, t Token) error {
+	ending := s.deps.Ledger.Ending(ctx, id)
+	proof, err := end(ctx, s.deps.Client, t)
+	switch {
+	case ending != nil:
+		return errors.Join(err, ending)
+	case err != nil:
+		return errors.Join(err, s.deps.Ledger.Failed(ctx, id, err.Error()))
+	}
+	return s.deps.Ledger.Gone(ctx, id, proof)
 }
 
 func baseOf(app *sallyport.GitHubApp) string {

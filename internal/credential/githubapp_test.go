@@ -29,7 +29,7 @@ type book struct {
 	mu     sync.Mutex
 	events []string
 	held   map[string]Held
-	fail   string // the event that fails
+	fail   []string // the events that fail
 }
 
 func (b *book) say(format string, args ...any) error {
@@ -37,8 +37,10 @@ func (b *book) say(format string, args ...any) error {
 	defer b.mu.Unlock()
 	event := fmt.Sprintf(format, args...)
 	b.events = append(b.events, event)
-	if b.fail != "" && strings.HasPrefix(event, b.fail) {
-		return errors.New("the disk is full")
+	for _, f := range b.fail {
+		if strings.HasPrefix(event, f) {
+			return errors.New("the disk is full")
+		}
 	}
 	return nil
 }
@@ -271,10 +273,20 @@ func TestLedgerThatFails(t *testing.T) {
 		"minted": "intend t0 POST minted t0 ending t0 DELETE gone t0",
 	} {
 		f, b := forgeAndBook(t)
-		b.fail = fails
+		b.fail = []string{fails}
 		if v, err := openSet(t, Deps{Ledger: b}, of(appOf(f))).Value(t.Context(), "c"); err == nil || v != (Secret{}) || b.order() != want || f.Valid() != 0 {
 			t.Errorf("%s: %v, %s, %d valid", fails, err, b.order(), f.Valid())
 		}
+	}
+}
+
+// TestDiskIsFull: nothing can be written after the forge has answered. The token ends all the same.
+func TestDiskIsFull(t *testing.T) {
+	f, b := forgeAndBook(t)
+	b.fail = []string{"minted", "ending", "gone", "failed"}
+	_, err := openSet(t, Deps{Ledger: b}, of(appOf(f))).Value(t.Context(), "c")
+	if err == nil || f.Valid() != 0 || b.order() != "intend t0 POST minted t0 ending t0 DELETE" {
+		t.Errorf("%v, %d valid, %s", err, f.Valid(), b.order())
 	}
 }
 

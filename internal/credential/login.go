@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,7 @@ type login struct {
 	Scope       string              `yaml:"scope"`
 	ScopeFrom   []string            `yaml:"scope-from"`
 	Answer      map[string][]string `yaml:"answer"`
+	Locks       []string            `yaml:"locks"` // folders that the tool makes while it refreshes: beside the file, or {folder} and an ending
 	Login       string              `yaml:"login"` // what a person does to log in again
 }
 
@@ -84,6 +86,10 @@ func loginNamed(name string, folder fs.FS) (l login, err error) {
 		return bad(sallyport.CodeInvalid, "endpoint: expected an https URL")
 	case !filepath.IsLocal(l.File):
 		return bad(sallyport.CodeInvalid, "file: expected a path below the home folder")
+	case slices.ContainsFunc(l.Locks, func(s string) bool {
+		return !filepath.IsLocal(strings.TrimPrefix(s, "{folder}")) || strings.Contains(s, "/") || s == "{folder}"
+	}):
+		return bad(sallyport.CodeInvalid, "locks: expected names, or {folder} and an ending")
 	case len(l.Access.Path) == 0 || len(l.Refresh.Path) == 0 || len(l.Expires) == 0 && !l.Access.JWT || l.Answer["access_token"] == nil:
 		return bad(sallyport.CodeInvalid, "expected access, refresh, answer and when the access token ends")
 	}
@@ -96,6 +102,19 @@ func (l login) path(home string, getenv func(string) string) string {
 		return filepath.Join(dir, filepath.Base(l.File))
 	}
 	return filepath.Join(home, l.File)
+}
+
+// locks are the tool's own for the file at path, in the order in which it takes them.
+func (l login) locks(path string) (out []string) {
+	folder := filepath.Dir(path)
+	for _, lock := range l.Locks {
+		if ending, beside := strings.CutPrefix(lock, "{folder}"); beside {
+			out = append(out, folder+ending)
+		} else {
+			out = append(out, filepath.Join(folder, lock))
+		}
+	}
+	return out
 }
 
 // state is what a login's file says.

@@ -34,6 +34,25 @@ type endpoint struct {
 	slow    time.Duration
 }
 
+// seen is what it was asked and has given so far.
+func (e *endpoint) seen() (asked, given, reused int, refresh, access string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.asked), e.n, e.reused, e.current, e.access
+}
+
+func (e *endpoint) given() int      { _, n, _, _, _ := e.seen(); return n }
+func (e *endpoint) again() int      { _, _, n, _, _ := e.seen(); return n }
+func (e *endpoint) refresh() string { _, _, _, s, _ := e.seen(); return s }
+func (e *endpoint) token() string   { _, _, _, _, s := e.seen(); return s }
+
+// set changes how it answers from now on.
+func (e *endpoint) set(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
+}
+
 func jwtUntil(at time.Time, more string) string {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	return part(`{"alg":"RS256"}`) + "." + part(fmt.Sprintf(`{"exp":%d%s}`, at.Unix(), more)) + "." + part("signature-"+canary)
@@ -47,7 +66,10 @@ func newEndpoint(t *testing.T, login, refresh string) *endpoint {
 			http.Error(w, "bad", http.StatusBadRequest)
 			return
 		}
-		time.Sleep(e.slow)
+		e.mu.Lock()
+		slow := e.slow
+		e.mu.Unlock()
+		time.Sleep(slow)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.asked = append(e.asked, ask)
@@ -135,7 +157,8 @@ func settled(t *testing.T, login, path string, e *endpoint) {
 		t.Fatal(err)
 	}
 	st, err := l.look("c", path)
-	if err != nil || st.refresh != e.current || st.access != e.access {
+	_, _, _, refresh, access := e.seen()
+	if err != nil || st.refresh != refresh || st.access != access {
 		t.Errorf("the file does not hold the endpoint's last tokens: %v", err)
 	}
 	entries, _ := os.ReadDir(filepath.Dir(path))
@@ -164,7 +187,7 @@ func TestLoginIsRefreshed(t *testing.T) {
 		s := loginSet(t, home, login)
 		s.deps.Heard = func(name string, v Secret) error { heard[name+" "+v.Reveal()] = name; return nil }
 		v, err := s.Value(t.Context(), "c")
-		if err != nil || v.Reveal() != e.access {
+		if err != nil || v.Reveal() != e.token() {
 			t.Fatalf("%s: %v", login, err)
 		}
 		settled(t, login, path, e)
@@ -191,7 +214,7 @@ func TestLoginIsRefreshed(t *testing.T) {
 			t.Errorf("%s asked %v", login, ask)
 		}
 		// And again: it is fresh now.
-		if v, err := s.Value(t.Context(), "c"); err != nil || v.Reveal() != e.access || len(e.asked) != 1 {
+		if v, err := s.Value(t.Context(), "c"); err != nil || v.Reveal() != e.token() || len(e.asked) != 1 {
 			t.Errorf("%s: %v, asked %d times", login, err, len(e.asked))
 		}
 	}
@@ -203,25 +226,24 @@ func TestLoginThatIsNotRefreshed(t *testing.T) {
 	// The endpoint is down: what is good for a while is used, what has ended is not.
 	home, path, e := atHome(t, login, time.Now().Add(2*time.Minute))
 	before := read(t, path)
-	e.status = http.StatusBadGateway
+	e.set(func() { e.status = http.StatusBadGateway })
 	if v, err := value(home); err != nil || v.Reveal() != "access-0-"+canary {
 		t.Errorf("%v", err)
 	}
 	home, path, e = atHome(t, login, time.Now().Add(-time.Minute))
 	for _, status := range []int{502, 429, 302} {
-		e.status = status
+		e.set(func() { e.status = status })
 		_, err := value(home)
 		refused(t, err, sallyport.CodeUnavailable, fmt.Sprint("answers ", status))
 	}
-	e.status = http.StatusUnauthorized
+	e.set(func() { e.status = http.StatusUnauthorized })
 	_, err := value(home)
 	refused(t, err, sallyport.CodeDenied, "refuses the login (401)")
 	if read(t, path) == before || strings.Contains(read(t, path), "refresh-1") {
 		t.Error("the file was changed")
 	}
 	// The tool itself was faster: its token is read, ours is refused.
-	e.status, e.current = 0, "refresh-tool-"+canary
-	e.slow = 300 * time.Millisecond
+	e.set(func() { e.status, e.current, e.slow = 0, "refresh-tool-"+canary, 300*time.Millisecond })
 	go func() {
 		time.Sleep(100 * time.Millisecond)
 		doc := strings.ReplaceAll(read(t, path), "refresh-0-"+canary, "refresh-tool-"+canary)
@@ -256,8 +278,8 @@ func TestLoginThatIsNotRefreshed(t *testing.T) {
 	refused(t, err, sallyport.CodeDenied, "has mode 0644")
 	// No rotation: the endpoint goes on taking the old one.
 	home, path, e = atHome(t, login, time.Now().Add(-time.Minute))
-	e.rotates = false
-	if v, err := value(home); err != nil || v.Reveal() != e.access || e.current != "refresh-0-"+canary {
+	e.set(func() { e.rotates = false })
+	if v, err := value(home); err != nil || v.Reveal() != e.token() || e.refresh() != "refresh-0-"+canary {
 		t.Errorf("%v", err)
 	}
 	settled(t, login, path, e)
@@ -279,21 +301,19 @@ func child(t *testing.T, home, login, kill string) *exec.Cmd {
 func TestProcessesRaceForALogin(t *testing.T) {
 	for _, login := range []string{"claude-code", "codex"} {
 		home, path, e := atHome(t, login, time.Now().Add(-time.Minute))
-		e.slow = 100 * time.Millisecond
+		e.set(func() { e.slow = 100 * time.Millisecond })
 		var wg sync.WaitGroup
 		for range 6 {
 			wg.Go(func() {
 				out, err := child(t, home, login, "").Output()
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				if err != nil || string(out) != e.access {
+				if err != nil || string(out) != e.token() {
 					t.Errorf("%s: %v", login, err)
 				}
 			})
 		}
 		wg.Wait()
-		if e.n != 1 || e.reused != 0 {
-			t.Errorf("%s: asked %d times, %d of them with a token that was used up", login, e.n, e.reused)
+		if e.given() != 1 || e.again() != 0 {
+			t.Errorf("%s: asked %d times, %d of them with a token that was used up", login, e.given(), e.again())
 		}
 		settled(t, login, path, e)
 	}
@@ -309,19 +329,20 @@ func TestKilledWhileRefreshing(t *testing.T) {
 			if err := child(t, home, login, step).Run(); err == nil {
 				t.Fatalf("%s: it was not killed at %s", login, step)
 			}
-			if e.n != 1 || (step != "file") != (read(t, path) == before) {
+			if e.given() != 1 || (step != "file") != (read(t, path) == before) {
 				t.Errorf("%s, %s: not where it should have been killed", login, step)
 			}
+			abandon(t, login, path)
 			out, err := child(t, home, login, "").Output()
 			if step == "answer" {
 				// The endpoint has made the old token void and nobody has the new one.
-				if err == nil || e.reused != 1 {
+				if err == nil || e.again() != 1 {
 					t.Errorf("%s: got a token after its answer was lost", login)
 				}
 				continue
 			}
-			if err != nil || string(out) != e.access || e.n != 1 || e.reused != 0 {
-				t.Errorf("%s, %s: %v, asked %d times, reused %d", login, step, err, e.n, e.reused)
+			if err != nil || string(out) != e.token() || e.given() != 1 || e.again() != 0 {
+				t.Errorf("%s, %s: %v, asked %d times, reused %d", login, step, err, e.given(), e.again())
 			}
 			settled(t, login, path, e)
 		}
@@ -331,15 +352,103 @@ func TestKilledWhileRefreshing(t *testing.T) {
 	if err := child(t, home, "claude-code", "journal").Run(); err == nil {
 		t.Fatal("it was not killed")
 	}
+	abandon(t, "claude-code", path)
 	doc := strings.ReplaceAll(read(t, path), "refresh-0-", "refresh-new-")
-	e.current = "refresh-new-" + canary
+	e.set(func() { e.current = "refresh-new-" + canary })
 	if err := os.WriteFile(path, []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := child(t, home, "claude-code", "").Output(); err != nil || string(out) != e.access || e.n != 2 || e.reused != 0 {
-		t.Errorf("%v, asked %d, reused %d", err, e.n, e.reused)
+	if out, err := child(t, home, "claude-code", "").Output(); err != nil || string(out) != e.token() || e.given() != 2 || e.again() != 0 {
+		t.Errorf("%v, asked %d, reused %d", err, e.given(), e.again())
 	}
 	settled(t, "claude-code", path, e)
+}
+
+// abandon makes the tool's locks that a killed process left look as they do once nobody renewed them.
+func abandon(t *testing.T, login, path string) {
+	t.Helper()
+	l, err := loginNamed(login, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lock := range l.locks(path) {
+		old := time.Now().Add(-toolStale - time.Second)
+		if err := os.Chtimes(lock, old, old); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestToolsLockIsTaken: while the tool refreshes we wait, and then use what it wrote; the tool waits for us as well.
+func TestToolsLockIsTaken(t *testing.T) {
+	const login = "claude-code"
+	home, path, e := atHome(t, login, time.Now().Add(-time.Minute))
+	l, err := loginNamed(login, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks := l.locks(path)
+	if len(locks) != 2 || locks[0] != filepath.Join(home, ".claude/.oauth_refresh.lock") || locks[1] != filepath.Join(home, ".claude.lock") {
+		t.Fatalf("%q", locks)
+	}
+	for _, lock := range locks {
+		home, path, e = atHome(t, login, time.Now().Add(-time.Minute))
+		lock = filepath.Join(home, strings.TrimPrefix(lock, filepath.Dir(filepath.Dir(locks[0]))))
+		if err := os.Mkdir(lock, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 1)
+		go func() {
+			v, err := loginSet(t, home, login).Value(t.Context(), "c")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- v.Reveal()
+		}()
+		select {
+		case <-got:
+			t.Errorf("%s: nobody waited", lock)
+		case <-time.After(300 * time.Millisecond):
+		}
+		b, err := edited([]byte(read(t, path)), []edit{{l.Access.Path, json.RawMessage(`"access-tool-` + canary + `"`)}, {l.Expires, json.RawMessage(fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+		if v := <-got; v != "access-tool-"+canary || e.given() != 0 {
+			t.Errorf("%s: %q, asked %d times", lock, v, e.given())
+		}
+	}
+	// While we ask, both are there; afterwards none is.
+	home, path, e = atHome(t, login, time.Now().Add(-time.Minute))
+	s := loginSet(t, home, login)
+	s.at = func(string) {
+		for _, lock := range l.locks(path) {
+			if _, err := os.Stat(lock); err != nil {
+				t.Errorf("%s is not held: %v", lock, err)
+			}
+		}
+	}
+	if v, err := s.Value(t.Context(), "c"); err != nil || v.Reveal() != e.token() {
+		t.Error(err)
+	}
+	for _, lock := range l.locks(path) {
+		if _, err := os.Stat(lock); !os.IsNotExist(err) {
+			t.Errorf("%s is left", lock)
+		}
+	}
+	// What stands in a lock's place and is none.
+	home, path, _ = atHome(t, login, time.Now().Add(-time.Minute))
+	if err := os.WriteFile(l.locks(path)[0], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = loginSet(t, home, login).Value(t.Context(), "c")
+	refused(t, err, sallyport.CodeUnavailable, "it is no folder")
 }
 
 // TestFilesHoldNoSecret: the sandbox's copy has the form that the tool reads, and nothing of the real tokens.

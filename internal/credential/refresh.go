@@ -35,8 +35,8 @@ const (
 //	file       replaced whole, on disk
 //	journal    removed
 //
-// The tool itself does not take our lock. Where it was faster the endpoint refuses our token, and what the tool wrote
-// is read.
+// Where it is known how the tool locks, its locks are taken as well. Where it was faster all the same the endpoint
+// refuses our token, and what the tool wrote is read.
 func (s *Set) fromLogin(ctx context.Context, e *entry) (Secret, error) {
 	l, err := loginNamed(e.Source.Login, s.deps.Logins)
 	if err != nil {
@@ -85,6 +85,13 @@ func (s *Set) refreshed(ctx context.Context, e *entry, l login, path string) (st
 		return state{}, err
 	}
 	defer unlock()
+	for _, lock := range l.locks(path) {
+		release, err := toolLock(ctx, e.Name, lock)
+		if err != nil {
+			return state{}, err
+		}
+		defer release()
+	}
 	if err := s.resume(e.Name, l, path); err != nil {
 		return state{}, err
 	}
