@@ -154,6 +154,19 @@ func (d *driver) layPlaceholders(cmd *provider.Command) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		cmd.Files = append(cmd.Files, provider.File{Name: name, Data: files[name]})
 	}
+	return distinctFiles(cmd.Files)
+}
+
+// distinctFiles refuses two files of one path: a credential's, a login's and an agent's own are known together only
+// here.
+func distinctFiles(files []provider.File) error {
+	seen := map[string]bool{}
+	for _, f := range files {
+		if seen[f.Name] {
+			return &sallyport.Error{Op: "lay placeholders", Code: sallyport.CodeInvalid, Subject: f.Name, Message: "two of the agent's files have this path", Hint: "give the credential another file:"}
+		}
+		seen[f.Name] = true
+	}
 	return nil
 }
 

@@ -98,6 +98,9 @@ var (
 	notABearerValue = []string{"proxy-", "sec-", "x-forwarded-"}
 )
 
+// ownVariables are what a command gets whatever the Manifest says.
+var ownVariables = []string{"TMPDIR", "LANG", "USER", "LOGNAME", "TERM", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
+
 func (v *credentialName) want() string {
 	return "a name of at most 64 lower-case letters, digits and inner dashes such as npm-token"
 }
@@ -168,7 +171,12 @@ func (v *queryName) schema() object { return object{"type": "string", "pattern":
 
 func (v *insideVariable) want() string { return "a variable's name such as NPM_TOKEN" }
 func (v *insideVariable) read(r *reader, n ast.Node, _ string) error {
-	return leaf(r, n, v, v.want(), envNameRule)
+	return leaf(r, n, v, v.want(), func(s string) string {
+		if slices.Contains(ownVariables, s) {
+			return "another variable: " + s + " is set by Sallyport"
+		}
+		return envNameRule(s)
+	})
 }
 func (v *insideVariable) schema() object {
 	return object{"type": "string", "pattern": envForm.String()}
@@ -529,6 +537,9 @@ func (c *compiler) together(list []sallyport.Credential, defined map[string]defi
 		if k.Env != "" {
 			if _, also := env[k.Env]; also {
 				return invalid(where, fmt.Sprintf("the credential %q puts its placeholder into %s, which env sets as well", k.Name, k.Env), "take the variable out of env:")
+			}
+			if _, also := c.in.Agent.Env[k.Env]; also {
+				return invalid(where, fmt.Sprintf("the credential %q puts its placeholder into %s, which the agent %s needs for its model", k.Name, k.Env, c.in.Agent.Name), "give it another variable")
 			}
 			if err := take(k, "variable", k.Env); err != nil {
 				return err

@@ -82,6 +82,7 @@ func TestWrongCredentials(t *testing.T) {
 		{`{name: a, from: {env: A}, host: a.example, basic: "a:b"}`, "3:53", `expected a user name of at most 64 printable ASCII characters without a colon, found "a:b"`},
 		{`{name: a, from: {env: A}, host: a.example, query: "a&b"}`, "3:53", `expected the name of a query parameter such as key, found "a&b"`},
 		{`{name: a, from: {env: A}, host: a.example, query: a, env: LD_PRELOAD}`, "3:61", `expected another variable: names that begin with LD_ are refused, found "LD_PRELOAD"`},
+		{`{name: a, from: {env: A}, host: a.example, query: a, env: HTTPS_PROXY}`, "3:61", `expected another variable: HTTPS_PROXY is set by Sallyport, found "HTTPS_PROXY"`},
 		{`{name: a, from: {env: A}, host: a.example, query: a, file: etc/x}`, "3:62", `expected the path of a file below the home folder such as ~/.config/tool/token, found "etc/x"`},
 		{`{name: a, from: {login: codex}, host: a.example, header: a, env: A}`, "3:3", `the agent is given the login's own file with placeholders; expected neither env, file nor placeholder-prefix`},
 		{`{name: a, from: {env: A}, host: a.example, header: a, secret: x}`, "3:57", `unknown key "secret"; expected one of name, from, host, hosts, header, prefix, basic, query, env, file, placeholder-prefix`},
@@ -190,6 +191,12 @@ func TestCredentialsCompile(t *testing.T) {
 			`config.yaml:4:10 the credential "one" puts its placeholder into /etc/t; expected a path below the home folder`, sallyport.CodeInvalid},
 		{"its variable is set by env", flags(with("", config), sallyport.WorkOrder{Lend: []string{"one"}, Env: map[string]string{"ONE": "x"}}),
 			`config.yaml:4:10 the credential "one" puts its placeholder into ONE, which env sets as well`, sallyport.CodeInvalid},
+		{"its variable is the agent's", func() Input {
+			in := flags(with("", config), sallyport.WorkOrder{Lend: []string{"one"}, Agent: "claude-code", Task: "x"})
+			in.WorkOrder.Command = nil
+			in.Agent = sallyport.Agent{Name: "claude-code", Command: []string{"claude"}, Env: map[string]string{"ONE": "{{placeholder}}"}}
+			return in
+		}(), `config.yaml:4:10 the credential "one" puts its placeholder into ONE, which the agent claude-code needs for its model`, sallyport.CodeInvalid},
 	} {
 		m, err := Compile(w.in)
 		names := []string{}

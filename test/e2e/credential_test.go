@@ -239,3 +239,39 @@ func TestKilledWhileMinting(t *testing.T) {
 		})
 	}
 }
+
+// TestDriverIsKilledAfterEachTokenEvent: whatever the journal says last of a token when its driver dies, the next one
+// leaves none that anybody has seen valid.
+func TestDriverIsKilledAfterEachTokenEvent(t *testing.T) {
+	for _, last := range []lifecycle.Type{lifecycle.AllocationIntended, lifecycle.AllocationBound, lifecycle.AllocationReady, lifecycle.AllocationTeardown, lifecycle.AllocationTerminated} {
+		t.Run(string(last), func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t)
+			w.Small()
+			forge := credentialtest.NewForge(t, lentCanary)
+			lend(t, w, forge)
+			forge.Before(func(string) { time.Sleep(100 * time.Millisecond) }) // time to be killed in
+			run := w.Verb("run", "-d", "--name", "job", "-m", "x", "--credential", "from-forge", "--", "sh", "-c", "echo good > a")
+			w.Must(run.Start())
+			pid := 0
+			w.Await("the driver", func() bool { pid = w.Driver(); return pid != 0 })
+			for !has(tokens(w), strings.TrimPrefix(string(last), "allocation.")) && !world.Dead(pid) {
+				time.Sleep(time.Millisecond)
+			}
+			w.Kill(pid)
+			w.Must(run.Wait())
+			rep, code := w.Wait(w.Created())
+			seen := 0
+			for _, e := range w.Events() {
+				if e.Type == lifecycle.AllocationBound && strings.Contains(e.Data, "token-") {
+					seen++
+				}
+			}
+			if unseen := len(forge.Minted()) - seen; code != 0 || forge.Valid() != unseen || unseen > 1 {
+				t.Errorf("exit %d, %s %+v; minted %d, seen %d, valid %d: %q", code, rep.State, rep.Reason, len(forge.Minted()), seen, forge.Valid(), tokens(w))
+			}
+			w.Forget()
+			credentialtest.NoCanary(t, lentCanary, nil, w.State)
+		})
+	}
+}
