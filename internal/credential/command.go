@@ -109,8 +109,12 @@ const maxQuoted = 200
 // what it printed as its answer) is not repeated.
 func quote(said, answer *capped) string {
 	var words []string
+	secret := strings.TrimSpace(answer.kept.String())
+	part := func(w string) bool {
+		return len(w) >= 4 && strings.Contains(secret, w) || len(secret) >= 4 && strings.Contains(w, secret)
+	}
 	for _, w := range strings.Fields(strings.Map(printableASCII, said.kept.String())) {
-		if suspicious(w) || len(w) >= 4 && bytes.Contains(answer.kept.Bytes(), []byte(w)) {
+		if suspicious(w) || part(w) {
 			w = "[…]"
 		}
 		words = append(words, w)

@@ -187,6 +187,7 @@ func TestCommand(t *testing.T) {
 		{[]string{"sh", "-c", "echo two words of it here"}, sallyport.CodeInvalid, "one word"},
 		{[]string{"sh", "-c", "echo vault is locked >&2; exit 3"}, sallyport.CodeUnavailable, "failed: exit status 3; it says: vault is locked"},
 		{[]string{"sh", "-c", "echo " + canary + "; echo the value is " + canary + " or " + canary[:9] + " >&2; exit 1"}, sallyport.CodeUnavailable, "it says: the value is […] or […]"},
+		{[]string{"sh", "-c", "echo horse-battery; echo is:horse-battery, or horse >&2; exit 1"}, sallyport.CodeUnavailable, "it says: […] or […]"},
 		{[]string{"sh", "-c", "echo token=" + canary + " >&2; exit 1"}, sallyport.CodeUnavailable, "it says: […]"},
 		{[]string{"cat"}, sallyport.CodeInvalid, "it is empty"}, // nothing is on its standard input
 	} {
