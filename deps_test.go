@@ -35,6 +35,7 @@ var arrows = map[string]string{
 	"internal/collect":        "",
 	"internal/checks":         "",
 	"internal/secret":         "",
+	"internal/credential":     "",
 	"internal/inspect":        "internal/checks internal/secret",
 	"internal/reconcile":      "internal/lifecycle internal/provider",
 	"internal/journal":        "internal/lifecycle",
@@ -47,12 +48,12 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
+	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
 	"internal/cli":     "internal/control internal/agent internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/review internal/screen",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.
-var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/provider/fake", "tools/", "test/"}
+var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/provider/fake", "tools/", "test/"}
 
 func TestArrows(t *testing.T) {
 	const module = "sallyport.dev/sallyport"

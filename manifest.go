@@ -28,6 +28,10 @@ type WorkOrder struct {
 	Reach []EgressRule
 	// Copies are files of the work tree, relative to the repository, that the agent is given beside Policy's.
 	Copies []string
+	// Credentials narrows the credentials that Policy lets the agent use, by name; nil: not said, empty: none.
+	Credentials *[]string
+	// Lend names credentials of the invoking user's config that the agent is let use beyond that.
+	Lend []string
 }
 
 // Scope says which paths a change may touch. Patterns are doublestar globs on slash-separated paths.
@@ -168,8 +172,11 @@ type Manifest struct {
 	// Learn opens the way out also where nothing may be reached, so that what is refused is heard.
 	Learn bool `json:"learn,omitempty"`
 	// Resolve are addresses that the operator gave to names; no other name is looked up otherwise.
-	Resolve  map[string]string `json:"resolve,omitempty"`
-	Publish  Publish           `json:"publish"`
-	Provider string            `json:"provider"`
-	Notices  []string          `json:"notices"`
+	Resolve map[string]string `json:"resolve,omitempty"`
+	// Credentials are what the gateway puts into the agent's requests; no two share a host.
+	Credentials []Credential `json:"credentials"`
+
+	Publish  Publish  `json:"publish"`
+	Provider string   `json:"provider"`
+	Notices  []string `json:"notices"`
 }

@@ -65,4 +65,6 @@ const (
 	PurposeValidate Purpose = "validate"
 	PurposeShell    Purpose = "shell"
 	PurposeSetup    Purpose = "setup" // a setup command, on the base's files
+	// PurposeCredential is no sandbox's: the Allocation's resource is a token that was minted for the Attempt.
+	PurposeCredential Purpose = "credential"
 )

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -11,15 +12,15 @@ import (
 
 // driver starts this program once more to drive an Attempt: in a session of its own, so that neither Ctrl-C
 // nor a lost terminal reaches it, and outside of the user's folder, so that it can be removed.
-func driver(state string) func(sallyport.AttemptID, *os.File) error {
-	return func(id sallyport.AttemptID, log *os.File) error {
+func driver(state string) func(sallyport.AttemptID, *os.File, []string) error {
+	return func(id sallyport.AttemptID, log *os.File, variables []string) error {
 		self, err := os.Executable()
 		if err != nil {
 			return driverError(id, err)
 		}
 		cmd := exec.Command(self, "drive", string(id))
 		cmd.Dir = "/"
-		cmd.Env = append(driverEnv(os.Environ()), "SALLYPORT_STATE="+state)
+		cmd.Env = append(driverEnv(os.Environ(), variables), "SALLYPORT_STATE="+state)
 		cmd.Stdout, cmd.Stderr = log, log // stdin is /dev/null
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := cmd.Start(); err != nil {
@@ -36,11 +37,12 @@ func driverError(id sallyport.AttemptID, err error) error {
 }
 
 // driverEnv is the part of the user's environment that a driver has a use for: where things are, how the
-// model API is reached, and who called sudo. Everything else, other people's secrets above all, stays out.
-func driverEnv(environ []string) []string {
+// model API is reached, and who called sudo; and the variables that credentials of its Attempt are read from.
+// Everything else, other people's secrets above all, stays out.
+func driverEnv(environ, variables []string) []string {
 	var out []string
 	for _, kv := range environ {
-		if name, _, _ := strings.Cut(kv, "="); driverNeeds(name) {
+		if name, _, _ := strings.Cut(kv, "="); driverNeeds(name) || slices.Contains(variables, name) {
 			out = append(out, kv)
 		}
 	}
@@ -51,6 +53,7 @@ func driverNeeds(name string) bool {
 	switch name {
 	case "HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SUDO_UID", "SUDO_GID",
 		"SSL_CERT_FILE", "SSL_CERT_DIR", "SALLYPORT_LIBEXEC",
+		"CLAUDE_CONFIG_DIR", "CODEX_HOME", // where the logins of subscriptions are
 		"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL":
 		return true
 	}

@@ -47,18 +47,19 @@ func describeSelf() int {
 func TestDriverIsASessionOfItsOwn(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "key-for-the-gateway")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "not-for-us")
+	t.Setenv("LENT_TOKEN", "for-a-credential")
 	t.Setenv("SALLYPORT_STATE", "relative")
 	log, err := os.Create(filepath.Join(t.TempDir(), "driver.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if err := driver(standIn)("att_1", log); err != nil {
+	if err := driver(standIn)("att_1", log, []string{"LENT_TOKEN", "NOT_SET"}); err != nil {
 		t.Fatal(err)
 	}
 	lines := waitForLog(t, log.Name())
 	pid := strings.TrimPrefix(lines[1], "pid=")
-	for _, want := range []string{"id=att_1", "session=" + pid, "dir=/", "stdin=/dev/null", "SALLYPORT_STATE=" + standIn, "ANTHROPIC_API_KEY=key-for-the-gateway", "HOME=" + os.Getenv("HOME")} {
+	for _, want := range []string{"id=att_1", "session=" + pid, "dir=/", "stdin=/dev/null", "SALLYPORT_STATE=" + standIn, "ANTHROPIC_API_KEY=key-for-the-gateway", "LENT_TOKEN=for-a-credential", "HOME=" + os.Getenv("HOME")} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
 		}

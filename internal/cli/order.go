@@ -26,7 +26,7 @@ type orderFlags struct {
 	output, cpus, history, spend       string
 	publish, approve                   string
 	allow, deny, require, copies       []string
-	egress                             []string
+	egress, credentials                []string
 	dirty, stdin, tty                  bool
 }
 
@@ -43,6 +43,7 @@ func (f *orderFlags) register(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.deny, "deny", nil, "a `GLOB` that the change must not touch; repeat for more")
 	s.StringArrayVar(&f.copies, "copy", nil, "a `FILE` of your work tree that the agent is given, never part of the change; repeat for more")
 	s.StringArrayVar(&f.egress, "egress", nil, "a `HOST`, preset or rule that the agent may reach beyond policy; repeat for more; --egress= reaches nothing")
+	s.StringArrayVar(&f.credentials, "credential", nil, "the `NAME` of a credential of your config.yaml that the agent's requests carry, beyond policy; repeat for more; --credential= uses none")
 	s.StringVar(&f.time, "time", "", "limit of runtime, a `DURATION` such as 45m")
 	s.StringVar(&f.memory, "memory", "", "limit of memory, a `SIZE` such as 8GiB")
 	s.StringVar(&f.pids, "pids", "", "limit of processes, a `NUMBER`")
@@ -85,6 +86,9 @@ func (f *orderFlags) order(s *pflag.FlagSet, command []string) (sallyport.WorkOr
 		wo.Copies = append([]string{}, f.copies...)
 	}
 	if err := f.reach(&wo); err != nil {
+		return wo, err
+	}
+	if err := f.lend(&wo); err != nil {
 		return wo, err
 	}
 	if s.Changed("publish") || s.Changed("approve") {
@@ -216,6 +220,22 @@ func (f *orderFlags) reach(wo *sallyport.WorkOrder) error {
 			return err
 		}
 		wo.Reach = append(wo.Reach, *entry.Egress...)
+	}
+	return nil
+}
+
+// lend reads --credential: names, or one empty value that says "none".
+func (f *orderFlags) lend(wo *sallyport.WorkOrder) error {
+	if len(f.credentials) == 1 && f.credentials[0] == "" {
+		wo.Credentials = &[]string{}
+		return nil
+	}
+	for _, name := range f.credentials {
+		entry, err := asInFile("credential", "credentials: [%s]", name)
+		if err != nil {
+			return err
+		}
+		wo.Lend = append(wo.Lend, *entry.Credentials...)
 	}
 	return nil
 }

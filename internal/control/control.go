@@ -27,8 +27,9 @@ type Config struct {
 	// Adopt: opening also starts drivers for live Attempts whose last driver is dead. For commands of a
 	// person; not for drivers themselves.
 	Adopt bool
-	// Driver starts a driver process for an Attempt, in a session of its own, and returns once it runs.
-	Driver func(id sallyport.AttemptID, log *os.File) error
+	// Driver starts a driver process for an Attempt, in a session of its own, and returns once it runs. variables
+	// are those of this process's environment that the Attempt's credentials are read from.
+	Driver func(id sallyport.AttemptID, log *os.File, variables []string) error
 }
 
 // StateFolder is $SALLYPORT_STATE, else $XDG_STATE_HOME/sallyport, else ~/.local/state/sallyport.

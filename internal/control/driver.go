@@ -10,6 +10,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/credential"
 	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
@@ -59,6 +60,8 @@ type driver struct {
 	spender  *spender                   // of gateway; nil: no spend limit
 	spentOut bool                       // its spend limit was met, and policy says that this is the Attempt's end
 	stopBase func()                     // nil: no check runs on the base
+	// credentials are live while the agent runs; nil: none are.
+	credentials *credential.Set
 }
 
 // Drive takes the lease of an Attempt and does what is left to do: from the start, or from wherever an
@@ -150,6 +153,9 @@ func (d *driver) run(ctx context.Context) (sallyport.AttemptID, error) {
 // done, so a later driver goes through them as the first one did.
 func (d *driver) steps(ctx context.Context) error {
 	if err := d.tidy(ctx); err != nil {
+		return err
+	}
+	if err := d.tidyTokens(ctx); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{d.execute, d.importChange, d.inspect, d.validate, d.conclude} {
@@ -306,8 +312,12 @@ func (d *driver) fail(ctx context.Context, cause error) error {
 	d.stopBaseChecks()
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()
+	d.endCredentials(ctx)
 	if err := d.destroyAll(ctx); err != nil {
 		cause = errors.Join(cause, err)
+	}
+	if err := d.revokeTokens(ctx); err != nil {
+		d.tellUnrevoked(ctx, err)
 	}
 	d.dropLayers()
 	if err := d.tellRedacted(ctx); err != nil {

@@ -79,6 +79,9 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	if !opens(d.m) {
 		return nil
 	}
+	if err := d.openCredentials(ctx); err != nil {
+		return err
+	}
 	files, err := w.Egress(ctx)
 	if err != nil {
 		return err
@@ -93,6 +96,9 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	}
 	heard := hear(ctx, d)
 	c, err := gatewayConfig(d.m, f.held, heard.refused)
+	if err == nil {
+		err = d.lend(&c)
+	}
 	var budget *spender
 	if err == nil {
 		budget, err = d.newSpender(ctx)
@@ -150,6 +156,25 @@ func gatewayConfig(m sallyport.Manifest, h held, refused func(gateway.Denied)) (
 	return c, err
 }
 
+// lend gives the gateway the Attempt's credentials, which are open.
+func (d *driver) lend(c *gateway.Config) error {
+	d.mu.Lock()
+	set := d.credentials
+	d.mu.Unlock()
+	if set == nil || c.Proxy == nil {
+		return nil // a credential's host is listed, so that there is a proxy where there is one
+	}
+	held, err := d.placeholders()
+	for _, k := range d.m.Credentials {
+		c.Proxy.Credentials = append(c.Proxy.Credentials, gateway.Credential{Name: k.Name, Hosts: k.Hosts, Header: k.Header, Prefix: k.Prefix, Basic: k.Basic, Query: k.Query,
+			Placeholder: held[k.Name], Value: func(ctx context.Context) (string, error) {
+				v, err := set.Value(ctx, k.Name)
+				return v.Reveal(), err
+			}})
+	}
+	return err
+}
+
 // proxyConfig serves rules; seed is of the authority under which TLS is opened, "" for none.
 func proxyConfig(m sallyport.Manifest, rules []sallyport.EgressRule, seed string) (*gateway.ProxyConfig, error) {
 	names, err := resolved(m)
@@ -166,10 +191,13 @@ func (d *driver) closeGateway(ctx context.Context) error {
 	s, heard, budget := d.gateway, d.refusals, d.spender
 	d.gateway, d.refusals, d.spender = nil, nil, nil
 	d.mu.Unlock()
+	if s != nil {
+		s.Close()
+	}
+	d.endCredentials(ctx)
 	if s == nil {
 		return nil
 	}
-	s.Close()
 	if err := errors.Join(heard.stop(), budget.close()); err != nil {
 		return err
 	}

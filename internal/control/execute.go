@@ -213,6 +213,9 @@ func (d *driver) intendExecutor(ctx context.Context, at journal.Attempt) (f froz
 	}
 	spec := provider.Spec{Purpose: sallyport.PurposeExecute, Workspace: ws, Mounts: d.m.Mounts, Caches: caches, Home: d.m.Home, Limits: limits, EgressPort: wayOut(d.m), Redirect: redirect,
 		Command: provider.Command{Argv: started.Argv, Dir: filepath.Join(d.m.Repository, d.m.Subfolder), Env: env, Terminal: d.m.Terminal, Files: files, Placeholders: placeholders}}
+	if err := d.layPlaceholders(&spec.Command); err != nil {
+		return f, co, err
+	}
 	if f, err = d.intend(ctx, spec, d.m.Agent.Name, h); err != nil {
 		return f, co, err
 	}

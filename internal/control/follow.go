@@ -46,14 +46,22 @@ func (c *Control) undrivable(at journal.Attempt) error {
 }
 
 // StartDriver starts a driver for an Attempt, in a session of its own: it outlives this process.
-func (c *Control) StartDriver(_ context.Context, id sallyport.AttemptID) error {
+func (c *Control) StartDriver(ctx context.Context, id sallyport.AttemptID) error {
 	path := filepath.Join(c.attemptFolder(id), "driver.log")
 	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return stateError(path, err)
 	}
 	defer log.Close()
-	return c.cfg.Driver(id, log)
+	at, err := c.journal.Attempt(ctx, id)
+	if err != nil {
+		return err
+	}
+	m, err := c.manifest(at.Report.Manifest)
+	if err != nil {
+		return err
+	}
+	return c.cfg.Driver(id, log, credentialVariables(m))
 }
 
 // Follow calls back until the Attempt and its automatic retries have ended, and returns the last one. It

@@ -49,7 +49,7 @@ func newWorld(t *testing.T, files map[string]string) *world {
 			p, err := local.Open(local.Config{Factory: f, Folder: filepath.Join(state, "local"), Keeper: filepath.Join(programs, "sallyport-keeper"), Runner: filepath.Join(programs, "sallyport-runner")})
 			return []provider.Provider{p}, err
 		},
-		Driver: func(id sallyport.AttemptID, _ *os.File) error {
+		Driver: func(id sallyport.AttemptID, _ *os.File, _ []string) error {
 			go func() {
 				if err := w.c.Drive(context.Background(), id); err != nil {
 					t.Logf("driver of %s: %v", id, err)

@@ -32,6 +32,11 @@ func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) 
 	for _, a := range reconcile.Plan(world) {
 		lines = append(lines, said(dryRun, a.String(), a.Done(), func() error { return c.act(ctx, a) }))
 	}
+	tokens, err := c.reconcileTokens(ctx, dryRun)
+	lines = append(lines, tokens...)
+	if err != nil {
+		return lines, err
+	}
 	all, err := c.journal.Attempts(ctx, true)
 	if err != nil {
 		return lines, err
@@ -89,6 +94,9 @@ func (c *Control) world(ctx context.Context) (reconcile.World, error) {
 	}
 	have := map[sallyport.AllocationID]bool{}
 	for _, al := range open {
+		if ofToken(al) {
+			continue // no provider lists it: reconcileTokens
+		}
 		w.Allocations = append(w.Allocations, allocationOf(al))
 		have[al.ID], seen[al.Attempt] = true, true
 	}
@@ -106,7 +114,7 @@ func (c *Control) world(ctx context.Context) (reconcile.World, error) {
 			return w, err
 		}
 		for _, al := range allocations {
-			if named[al.ID] && !have[al.ID] {
+			if !ofToken(al) && named[al.ID] && !have[al.ID] {
 				w.Allocations = append(w.Allocations, allocationOf(al))
 			}
 		}
@@ -257,6 +265,13 @@ func (c *Control) Fsck(ctx context.Context) ([]string, error) {
 	world, err := c.world(ctx)
 	if err != nil {
 		return lines, err
+	}
+	tokens, err := c.reconcileTokens(ctx, true)
+	if err != nil {
+		return lines, err
+	}
+	for _, t := range tokens {
+		lines = append(lines, "to reconcile: "+t)
 	}
 	for _, a := range reconcile.Plan(world) {
 		lines = append(lines, "to reconcile: "+a.String())

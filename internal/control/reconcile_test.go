@@ -29,7 +29,7 @@ func TestReconcileSaysWhatHappened(t *testing.T) {
 					p = fake.New(fake.Config{Factory: f})
 					return []provider.Provider{p}, nil
 				},
-				Driver: func(sallyport.AttemptID, *os.File) error { return errors.New("nobody is to be driven") }})
+				Driver: func(sallyport.AttemptID, *os.File, []string) error { return errors.New("nobody is to be driven") }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,7 @@ func driving(t *testing.T) *driver {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	c, err := Open(t.Context(), Config{State: filepath.Join(t.TempDir(), "state"),
 		Providers: func(sallyport.FactoryID, string) ([]provider.Provider, error) { return nil, nil },
-		Driver:    func(sallyport.AttemptID, *os.File) error { return errors.New("nobody is to be driven") }})
+		Driver:    func(sallyport.AttemptID, *os.File, []string) error { return errors.New("nobody is to be driven") }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,9 @@ func (c *Control) Retry(ctx context.Context, id, message string) (sallyport.Atte
 	if err := credentialThere(m.Agent, os.Getenv); err != nil {
 		return "", err
 	}
+	if err := credentialsThere(m); err != nil {
+		return "", err
+	}
 	if err := withoutSecrets("retry", m, spoken{"message", message}); err != nil {
 		return "", err
 	}

@@ -194,7 +194,7 @@ func (d *driver) tidy(ctx context.Context) error {
 		return err
 	}
 	for _, al := range allocations {
-		if al.State == sallyport.SandboxTerminated || (al.Purpose == sallyport.PurposeExecute && al.State != sallyport.SandboxTeardown) {
+		if ofToken(al) || al.State == sallyport.SandboxTerminated || (al.Purpose == sallyport.PurposeExecute && al.State != sallyport.SandboxTeardown) {
 			continue
 		}
 		if err := d.drop(ctx, al, "left by an earlier driver"); err != nil {
@@ -211,7 +211,7 @@ func (d *driver) destroyAll(ctx context.Context) error {
 		return err
 	}
 	for _, al := range allocations {
-		if al.State == sallyport.SandboxTerminated {
+		if ofToken(al) || al.State == sallyport.SandboxTerminated {
 			continue
 		}
 		if err := d.drop(ctx, al, "the attempt has ended"); err != nil {

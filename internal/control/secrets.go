@@ -61,6 +61,10 @@ func (d *driver) learn(f frozen) error {
 	if _, err := d.redactor(); err != nil {
 		return err
 	}
+	held, err := d.placeholders()
+	if err != nil {
+		return err
+	}
 	s := &d.redaction
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,6 +72,9 @@ func (d *driver) learn(f frozen) error {
 		if value != "" {
 			s.known[name+"."+string(f.Spec.Allocation)] = []byte(value)
 		}
+	}
+	for name, value := range held {
+		s.known["placeholder."+name] = []byte(value)
 	}
 	s.redactor = nil
 	return nil
@@ -89,6 +96,7 @@ func knownValues(m sallyport.Manifest) secret.Values {
 	if e := m.Agent.Endpoint; e != nil {
 		v.Add(e.CredentialEnv, os.Getenv(e.CredentialEnv))
 	}
+	add(credentialValues(m))
 	var env []string
 	for name, value := range m.Env {
 		env = append(env, name+"="+value)

@@ -220,6 +220,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if err := credentialThere(m.Agent, os.Getenv); err != nil {
 		return fail(err)
 	}
+	if err := credentialsThere(m); err != nil {
+		return fail(err)
+	}
 	m.Notices = append(m.Notices, tools.Notices...)
 	return m, nil
 }

@@ -20,7 +20,7 @@ import (
 // opensTLS says that something is held by reading what is inside TLS, so that the agent's programs have to trust the
 // Attempt's own authority. Where the model's host is listed as well, its requests are among that.
 func opensTLS(m sallyport.Manifest) bool {
-	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || readsTLS(m.Egress))
+	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || len(m.Credentials) > 0 || readsTLS(m.Egress))
 }
 
 // readsTLS says that some rule is held by reading what is inside TLS.

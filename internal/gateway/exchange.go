@@ -141,7 +141,7 @@ func ownAuthentication(h http.Header, q egress.Request, rule egress.Rule) *denia
 		return nil
 	}
 	for name := range h {
-		if authenticates(name) && !strings.EqualFold(name, "Sec-Websocket-Key") {
+		if authenticates(name) {
 			no := because(q, ReasonAuthentication, "the header "+printable(name, 64))
 			rule.OwnAuth = true
 			no.line = egress.Line(rule)

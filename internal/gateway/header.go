@@ -11,11 +11,14 @@ var hopByHop = map[string]bool{
 	"transfer-encoding": true, "upgrade": true, "host": true, "content-length": true, "expect": true,
 }
 
+// harmless have a word of an identity in their name and none in their value: npm says there how it would log in.
+var harmless = map[string]bool{"idempotency-key": true, "npm-auth-type": true, "sec-websocket-key": true}
+
 // authenticates says whether a header of this name could carry somebody's identity. Words, not names: an API
 // may accept a header that we do not know of, and refusing a harmless one costs a sentence in a log.
 func authenticates(name string) bool {
 	name = strings.ToLower(name)
-	if name == "idempotency-key" {
+	if harmless[name] {
 		return false
 	}
 	for _, word := range []string{"auth", "cookie", "key", "token", "secret", "credential", "password", "signature", "session-jwt"} {

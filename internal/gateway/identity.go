@@ -206,7 +206,7 @@ func (k *Credential) header() string {
 // others names what could authenticate as somebody else beside k.
 func (k *Credential) others(h http.Header, q egress.Request) string {
 	for name := range h {
-		if strings.ToLower(name) != k.header() && authenticates(name) && !strings.EqualFold(name, "Sec-Websocket-Key") {
+		if strings.ToLower(name) != k.header() && authenticates(name) {
 			return "the header " + printable(name, 64)
 		}
 	}

@@ -40,6 +40,9 @@ func Asks(rep Repository) []Ask {
 		}
 	}
 	out = append(out, setupAsks(rep.Setup)...)
+	for i, name := range rep.Credentials {
+		out = append(out, Ask{"credential " + name, "the agent's requests to the hosts that your config.yaml gives for it carry this secret of yours; the agent itself sees a placeholder", fmt.Sprintf("credentials[%d]", i)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(rep.Env)) {
 		out = append(out, Ask{fmt.Sprintf("env %s=%q", name, rep.Env[name]), "the variable is set for agent and checks", "env." + name})
 	}

@@ -140,6 +140,9 @@ func (c *compiler) manifest() (m sallyport.Manifest, err error) {
 		return m, err
 	}
 	m.Resolve = c.resolve()
+	if m.Credentials, err = c.credentials(m.Egress, m.Env, m.Home); err != nil {
+		return m, err
+	}
 	m.Parallel = c.parallel(m.Limits.Memory)
 	m.Publish, err = c.publish()
 	return m, err

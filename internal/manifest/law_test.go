@@ -27,7 +27,7 @@ func manifests(t *rapid.T) sallyport.Manifest {
 		Scope:  sallyport.Scope{Deny: list.Draw(t, "deny")},
 		Limits: sallyport.Limits{Time: time.Duration(number.Draw(t, "time")), Memory: number.Draw(t, "mem"), CPU: rapid.Float64Range(0, 1e6).Draw(t, "cpu")},
 		Mounts: []sallyport.Mount{}, Checks: []sallyport.Check{}, Require: []sallyport.Layer{}, Attempts: int(rapid.Int32().Draw(t, "n")),
-		Egress: []sallyport.EgressRule{}, Notices: list.Draw(t, "notices"), Terminal: rapid.Bool().Draw(t, "tty")}
+		Egress: []sallyport.EgressRule{}, Credentials: []sallyport.Credential{}, Notices: list.Draw(t, "notices"), Terminal: rapid.Bool().Draw(t, "tty")}
 	if rapid.Bool().Draw(t, "copies?") {
 		m.Copies = rapid.SliceOfN(text, 1, 3).Draw(t, "copies")
 		m.Severities = map[string]sallyport.Severity{text.Draw(t, "rule"): sallyport.SeverityWarn}
@@ -41,6 +41,15 @@ func manifests(t *rapid.T) sallyport.Manifest {
 	for range rapid.IntRange(0, 3).Draw(t, "checks") {
 		m.Checks = append(m.Checks, sallyport.Check{MinTests: int(rapid.Int32().Draw(t, "min")), PlantedFault: text.Draw(t, "fault"), TestsNotFewer: rapid.Bool().Draw(t, "fewer"), Name: text.Draw(t, "c"), When: list.Draw(t, "when"), Tests: list.Draw(t, "tests"), Timeout: time.Duration(number.Draw(t, "to"))})
 		m.Mounts = append(m.Mounts, sallyport.Mount{Path: text.Draw(t, "m"), Hide: list.Draw(t, "hide")})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "credentials") {
+		k := sallyport.Credential{Name: text.Draw(t, "k"), Hosts: list.Draw(t, "hosts"), Header: text.Draw(t, "header"), Env: text.Draw(t, "kenv")}
+		if rapid.Bool().Draw(t, "app?") {
+			k.Source.GitHubApp = &sallyport.GitHubApp{App: text.Draw(t, "app"), Installation: number.Draw(t, "inst"), Repositories: list.Draw(t, "repos"), Permissions: dict.Draw(t, "perms")}
+		} else {
+			k.Source.Command, k.Source.Timeout = rapid.SliceOfN(text, 1, 3).Draw(t, "kcmd"), time.Duration(number.Draw(t, "kto"))
+		}
+		m.Credentials = append(m.Credentials, k)
 	}
 	return m
 }

@@ -10,19 +10,21 @@ import (
 // Repository is a parsed sallyport.yaml: what the repository proposes. Pointers and nil slices mean "not
 // said"; an empty slice means "nothing".
 type Repository struct {
-	File    string // the name it was parsed under, for messages
-	Scope   *sallyport.Scope
-	Tools   Choice // not said: auto
-	Caches  Choice // not said: auto
-	Deps    []string
-	Copy    []string // files of the work tree that the agent is given
-	Env     map[string]string
-	Egress  *[]sallyport.EgressRule // what the agent may reach; nil: not said
-	Limits  sallyport.LimitsProposal
-	History string // "": not said
-	Require []string
-	Checks  []sallyport.Check
-	Setup   []sallyport.Setup // in order
+	File   string // the name it was parsed under, for messages
+	Scope  *sallyport.Scope
+	Tools  Choice // not said: auto
+	Caches Choice // not said: auto
+	Deps   []string
+	Copy   []string // files of the work tree that the agent is given
+	Env    map[string]string
+	Egress *[]sallyport.EgressRule // what the agent may reach; nil: not said
+	// Credentials are names that an operator's file must define.
+	Credentials []string
+	Limits      sallyport.LimitsProposal
+	History     string // "": not said
+	Require     []string
+	Checks      []sallyport.Check
+	Setup       []sallyport.Setup // in order
 	// Parallel is how many checks run at the same time; 0: not said.
 	Parallel int
 	Findings map[string]sallyport.Severity // by rule
@@ -46,6 +48,7 @@ type Operator struct {
 	Copy         []string
 	Egress       *[]sallyport.EgressRule // a ceiling, or what every agent may reach; nil: not said
 	Resolve      map[string]string       // addresses by canonical name
+	Credentials  []sallyport.Credential  // definitions; a run uses those that it is given by name
 	Parallel     int                     // the most checks at the same time; 0: not said
 	Findings     map[string]sallyport.Severity
 	Places       Places
@@ -97,6 +100,11 @@ func ParseRepository(name string, data []byte) (Repository, error) {
 	}
 	if _, err := r.unique("copy", rep.Copy); err != nil {
 		return Repository{}, err
+	}
+	if f.Credentials != nil {
+		if rep.Credentials, err = r.unique("credentials", plain(*f.Credentials)); err != nil {
+			return Repository{}, err
+		}
 	}
 	if f.Checks != nil {
 		rep.Checks, err = r.checks(*f.Checks)
@@ -176,7 +184,9 @@ func ParseOperator(name string, data []byte) (Operator, error) {
 		c := Choice(*f.Caches)
 		op.Caches = &c
 	}
-	return op, nil
+	r := reader{file: name, places: places}
+	op.Credentials, err = r.credentialDefinitions(f.Credentials)
+	return op, err
 }
 
 func (f *limitsFile) proposal() sallyport.LimitsProposal {

@@ -68,6 +68,14 @@ func ParseWorkOrderPlaces(name string, data []byte) (sallyport.WorkOrder, Places
 	if f.Egress != nil {
 		wo.Egress = f.Egress.rules()
 	}
+	if f.Credentials != nil {
+		r := reader{file: name, places: places}
+		names, err := r.unique("credentials", plain(*f.Credentials))
+		if err != nil {
+			return sallyport.WorkOrder{}, nil, err
+		}
+		wo.Credentials = &names
+	}
 	return wo, places, nil
 }
 
@@ -116,6 +124,12 @@ func Merge(file, flags sallyport.WorkOrder) sallyport.WorkOrder {
 		out.Egress = flags.Egress
 	}
 	out.Reach = append(slices.Clone(file.Reach), flags.Reach...)
+	if flags.Credentials != nil {
+		out.Credentials = flags.Credentials
+	}
+	if flags.Lend != nil {
+		out.Lend = union(file.Lend, flags.Lend)
+	}
 	if flags.Env != nil {
 		out.Env = maps.Clone(file.Env)
 		if out.Env == nil {
@@ -171,6 +185,10 @@ func MergePlaces(file Places, flags sallyport.WorkOrder) Places {
 	mark("egress", flags.Egress != nil)
 	if flags.Reach != nil {
 		out["reach"] = Place{At: "flag egress", Flag: true}
+	}
+	mark("credentials", flags.Credentials != nil)
+	if flags.Lend != nil {
+		out["lend"] = Place{At: "flag credential", Flag: true}
 	}
 	mark("require", flags.Require != nil)
 	mark("copy", flags.Copies != nil)

@@ -16,16 +16,16 @@ var wrongFiles = []struct {
 }{
 	{file: "", subject: "sallyport.yaml:1:1", message: `the file is empty; expected at least "version: 1"`, hint: ""},
 	{file: "# only a comment\n", subject: "sallyport.yaml:1:1", message: `the file is empty; expected at least "version: 1"`, hint: ""},
-	{file: "- a\n", subject: "sallyport.yaml:1:1", message: `expected a mapping with version, scope, tools, caches, deps, copy, env, limits, egress, history, require, checks, setup, parallel, findings, publish, found a list`, hint: ""},
-	{file: "hello\n", subject: "sallyport.yaml:1:1", message: `expected a mapping with version, scope, tools, caches, deps, copy, env, limits, egress, history, require, checks, setup, parallel, findings, publish, found "hello"`, hint: ""},
+	{file: "- a\n", subject: "sallyport.yaml:1:1", message: `expected a mapping with version, scope, tools, caches, deps, copy, env, limits, egress, credentials, history, require, checks, setup, parallel, findings, publish, found a list`, hint: ""},
+	{file: "hello\n", subject: "sallyport.yaml:1:1", message: `expected a mapping with version, scope, tools, caches, deps, copy, env, limits, egress, credentials, history, require, checks, setup, parallel, findings, publish, found "hello"`, hint: ""},
 	{file: "scope: {}\n", subject: "sallyport.yaml:1:1", message: `"version" is missing; expected the format's version: "version: 1"`, hint: ""},
 	{file: "version: 2\n", subject: "sallyport.yaml:1:10", message: `expected version 1, the only one this program knows, found the number 2`, hint: ""},
 	{file: "version: \"1\"\n", subject: "sallyport.yaml:1:10", message: `expected version 1, the only one this program knows, found "1"`, hint: ""},
 	{file: "version:\n", subject: "sallyport.yaml:1:10", message: `expected version 1, the only one this program knows, found nothing`, hint: ""},
 	{file: "version: 1.0\n", subject: "sallyport.yaml:1:10", message: `expected version 1, the only one this program knows, found the number 1.0`, hint: ""},
 	{file: "version: 01\n", subject: "sallyport.yaml:1:10", message: `expected version 1, the only one this program knows, found the number 01`, hint: ""},
-	{file: "version: 1\ntmeout: 5\n", subject: "sallyport.yaml:2:1", message: `unknown key "tmeout"; expected one of version, scope, tools, caches, deps, copy, env, limits, egress, history, require, checks, setup, parallel, findings, publish`, hint: ""},
-	{file: "version: 1\ncheck: []\n", subject: "sallyport.yaml:2:1", message: `unknown key "check"; expected one of version, scope, tools, caches, deps, copy, env, limits, egress, history, require, checks, setup, parallel, findings, publish`, hint: "did you mean \"checks\"?"},
+	{file: "version: 1\ntmeout: 5\n", subject: "sallyport.yaml:2:1", message: `unknown key "tmeout"; expected one of version, scope, tools, caches, deps, copy, env, limits, egress, credentials, history, require, checks, setup, parallel, findings, publish`, hint: ""},
+	{file: "version: 1\ncheck: []\n", subject: "sallyport.yaml:2:1", message: `unknown key "check"; expected one of version, scope, tools, caches, deps, copy, env, limits, egress, credentials, history, require, checks, setup, parallel, findings, publish`, hint: "did you mean \"checks\"?"},
 	{file: "version: 1\nversion: 1\n", subject: "sallyport.yaml:2:1", message: `key "version" is already set at line 1; expected it once`, hint: ""},
 	{file: "version: 1\nlimits: {time: 1h, time: 2h}\n", subject: "sallyport.yaml:2:20", message: `key "time" is already set at line 2; expected it once`, hint: ""},
 	{file: "version: 1\n---\nversion: 1\n", subject: "sallyport.yaml:2:1", message: `a second document begins here; expected one document in the file`, hint: ""},
@@ -221,7 +221,7 @@ func TestWrongWorkOrders(t *testing.T) {
 		{v + "agent: a\negress:\n  - {host: a.example, protocol: tcp, port: 70000}\n", "w.yaml:4:44", "port: expected a number from 1 to 65535", "", sallyport.CodeInvalid},
 		{v + "agent: a\negress:\n  - {host: a.example, methods: [GET, get]}\n", "w.yaml:4:38", `methods[1]: "get": expected an upper-case method such as GET, WEBSOCKET for an upgrade, or *`, "", sallyport.CodeInvalid},
 		{v + "agent: a\negress: [{host: a.example, hots: x}]\n", "w.yaml:3:10", `unknown key "hots"; expected one of: host, limits, methods, own-auth, paths, port, protocol`, "", sallyport.CodeInvalid},
-		{v + "agent: a\nresolve: {a.example: 192.0.2.1}\n", "w.yaml:3:1", `unknown key "resolve"; expected one of version, name, task, base, agent, command, scope, limits, attempts, copy, env, history, require, publish, egress`, "", sallyport.CodeInvalid},
+		{v + "agent: a\nresolve: {a.example: 192.0.2.1}\n", "w.yaml:3:1", `unknown key "resolve"; expected one of version, name, task, base, agent, command, scope, limits, attempts, copy, env, history, require, publish, egress, credentials`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nspend: {usd: 1}\n", "w.yaml:3:1", `key "spend" does not belong here: it stands under limits: as limits: {spend: {usd: 5}}`, "remove it", sallyport.CodeInvalid},
 		{v + "agent: a\npublish: {to: pr}\n", "w.yaml:3:15", `publish.to "pr" arrives with a later version; remove it`, "", sallyport.CodeUnsupported},
 		{v + "agent: a\nenv: {SALLYPORT_FEEDBACK: x}\n", "w.yaml:3:7", `expected another variable: names that begin with SALLYPORT_ are refused, found "SALLYPORT_FEEDBACK"`, "", sallyport.CodeInvalid},
@@ -234,7 +234,7 @@ func TestWrongWorkOrders(t *testing.T) {
 func TestWrongOperatorFiles(t *testing.T) {
 	const v = "version: 1\n"
 	for _, w := range []struct{ file, subject, message string }{
-		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, protected, publish, scope, grants, tools, caches, copy, parallel, findings, egress, resolve`},
+		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, protected, publish, scope, grants, tools, caches, copy, parallel, findings, egress, resolve, credentials`},
 		{v + "resolve: {A.example: 192.0.2.1}\n", "p.yaml:2:11", `expected a host's name in lower case, found "A.example"`},
 		{v + "resolve: {a.example: b.example}\n", "p.yaml:2:22", `expected an address such as 192.0.2.1, found "b.example"`},
 		{v + "scope: {allow: []}\n", "p.yaml:2:9", `unknown key "allow"; expected one of deny`},
