@@ -11,7 +11,7 @@ import (
 
 // Budget decides before a request leaves whether it may, by what it can cost. All methods are safe for concurrent use.
 type Budget interface {
-	// Admit is called with the whole body, which is what will be sent, byte by byte. It may wait until an earlier request's
+	// Admit is called with the canonical host without its port, the path without its query, and the whole body, which is what will be sent, byte by byte. It may wait until an earlier request's
 	// cost is known, and returns once what this one can cost is durable. *Unaffordable is a no for the sandbox; any other
 	// error means that it cannot be decided, and nothing is sent either. A nil Charge: the call is free.
 	Admit(ctx context.Context, host, method, path string, body []byte) (Charge, error)
