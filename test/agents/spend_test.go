@@ -95,6 +95,12 @@ func TestSpendEndsTheAttempt(t *testing.T) {
 			if len(rep.Refusals) != 1 || rep.Refusals[0].Reason != "spend-limit" || rep.Refusals[0].Line != "" {
 				t.Errorf("%+v", rep.Refusals)
 			}
+			// The limit is the WorkOrder's: a second Attempt has what the first one left, which is less than one request.
+			before := len(m.Calls())
+			again := w.Sallyport("retry", string(rep.Attempt), "--json").Want(30).Report()
+			if again.Reason.Code != "spend" || again.Spend != nil || len(m.Calls()) != before {
+				t.Errorf("the retry: %+v, %+v, %d calls", again.Reason, again.Spend, len(m.Calls())-before)
+			}
 			for _, c := range m.Calls() {
 				if c.Wrong != "" {
 					t.Errorf("%+v", c)
