@@ -58,6 +58,7 @@ type driver struct {
 	gateway  *gateway.Server            // nil: no way out is open
 	refusals *refusals                  // of gateway
 	spender  *spender                   // of gateway; nil: no spend limit
+	spenders int                        // so many there were
 	spentOut bool                       // its spend limit was met, and policy says that this is the Attempt's end
 	stopBase func()                     // nil: no check runs on the base
 	// credentials are live while the agent runs; nil: none are.

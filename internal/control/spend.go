@@ -60,13 +60,19 @@ type spender struct {
 	limit sallyport.SpendLimit
 	book  spend.Book
 	books *spend.Ledger
-	fence int64
+	name  string            // of this opening of the way out, in the ids of its reservations
 	at    sallyport.Refusal // the endpoint, for refusals
 	over  chan struct{}     // closed when the Attempt is to end
 
+	reading sync.Mutex // one body is judged at a time: a sandbox's large ones cost at most one processor outside
+
+	recording sync.RWMutex // held for reading around each late record
+	shut      bool         // nothing more is recorded: it would change what is about to be signed
+
 	mu      sync.Mutex
 	n       int64
-	ended   bool
+	ended   bool // nothing more is admitted
+	met     bool // because the limit is
 	failed  error
 	refused map[spend.Reason]*sallyport.Refusal // with the count that is not on record yet
 	open    sync.WaitGroup
@@ -137,8 +143,12 @@ func (d *driver) newSpender(ctx context.Context) (*spender, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	d.spenders++
+	name := fmt.Sprintf("%d-%d", d.lease.Fence, d.spenders)
+	d.mu.Unlock()
 	limit := spend.Limit{MicroUSD: d.m.Spend.MicroUSD, Tokens: d.m.Spend.Tokens}
-	return &spender{d: d, ctx: ctx, limit: *d.m.Spend, book: book, books: spend.NewLedger(limit, spent), fence: d.current().Fence, at: endpointOf(d.m), over: make(chan struct{}), refused: map[spend.Reason]*sallyport.Refusal{}}, nil
+	return &spender{d: d, ctx: ctx, limit: *d.m.Spend, book: book, books: spend.NewLedger(limit, spent), name: name, at: endpointOf(d.m), over: make(chan struct{}), refused: map[spend.Reason]*sallyport.Refusal{}}, nil
 }
 
 // overspent is closed when the limit asks for the Attempt's end; nil: never.
@@ -176,7 +186,9 @@ func (s *spender) Admit(ctx context.Context, host, method, path string, body []b
 	case spend.Unpriced:
 		return nil, s.refuse(api, host, method, path, &spend.Refusal{Reason: spend.ReasonCall, Message: "under a spend limit: no price is known for this call of the API"})
 	}
+	s.reading.Lock()
 	r, no := s.book.Bound(api, body)
+	s.reading.Unlock()
 	if no == nil && s.many() {
 		no = &spend.Refusal{Reason: spend.ReasonMany, Message: fmt.Sprintf("under a spend limit: no more than %d requests of one Attempt are kept on record", maxMetered)}
 	}
@@ -191,14 +203,17 @@ func (s *spender) Admit(ctx context.Context, host, method, path string, body []b
 	}
 	s.mu.Lock()
 	s.n++
-	id := fmt.Sprintf("%d-%d", s.fence, s.n)
-	ended := s.ended
+	id := fmt.Sprintf("%s-%d", s.name, s.n)
+	ended, met := s.ended, s.met
 	if !ended {
 		s.open.Add(1)
 	}
 	s.mu.Unlock()
 	if ended {
 		s.books.Settle(r.Amount, spend.Amount{})
+		if met {
+			return nil, s.refuse(api, host, method, path, &spend.Refusal{Reason: spend.ReasonOver, Message: "nothing more is sent: the spend limit of " + screen.SpendLimit(&s.limit) + " is met"})
+		}
 		return nil, &sallyport.Error{Op: "spend", Code: sallyport.CodeUnavailable, Message: "the Attempt's way out has ended"}
 	}
 	// The commit point. A crash before it: nothing has left. After it: the request may have, and counts in full.
@@ -262,19 +277,21 @@ func (s *spender) refuse(api, host, method, path string, no *spend.Refusal) erro
 	}
 	one := *known
 	end := no.Spent() && s.limit.OnExceeded != sallyport.SpendRefuse && !s.ended
-	s.ended = s.ended || end
+	s.ended, s.met = s.ended || end, s.met || end
 	s.mu.Unlock()
-	if first {
-		one.Count = 1
-		if err := s.d.record(s.ctx, journal.Record{Type: lifecycle.AttemptRefused, Data: lifecycle.Refused{Refusals: []sallyport.Refusal{one}}}); err != nil {
-			return err
-		}
-	}
 	if end {
 		s.d.mu.Lock()
 		s.d.spentOut = true
 		s.d.mu.Unlock()
 		time.AfterFunc(answerGrace, func() { close(s.over) })
+	}
+	s.recording.RLock()
+	defer s.recording.RUnlock()
+	if first && !s.shut {
+		one.Count = 1
+		if err := s.d.record(s.ctx, journal.Record{Type: lifecycle.AttemptRefused, Data: lifecycle.Refused{Refusals: []sallyport.Refusal{one}}}); err != nil {
+			return err
+		}
 	}
 	return &gateway.Unaffordable{Reason: string(no.Reason), Message: no.Message, Status: status, Body: body}
 }
@@ -296,6 +313,9 @@ func (s *spender) close() error {
 	case <-settled:
 	case <-time.After(settleTimeout):
 	}
+	s.recording.Lock()
+	s.shut = true
+	s.recording.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var more []sallyport.Refusal
@@ -345,6 +365,11 @@ func (c *charge) Close() {
 	settled := c.meter.Settle()
 	c.mu.Unlock()
 	defer c.s.open.Done()
+	c.s.recording.RLock()
+	defer c.s.recording.RUnlock()
+	if c.s.shut {
+		return
+	}
 	err := c.s.d.record(c.s.ctx, journal.Record{Type: lifecycle.AttemptSettled, Data: lifecycle.Settled{ID: c.id, How: string(settled.How),
 		InputTokens: settled.Input, OutputTokens: settled.Output, MicroUSD: settled.Amount.MicroUSD}})
 	used := settled.Amount

@@ -294,6 +294,16 @@ func TestSpendAfterACrash(t *testing.T) {
 	if spent, held := s.books.Spent(); spent.Tokens != now.Tokens || held.Tokens != 0 {
 		t.Errorf("spent %+v, held %+v, on record %+v", spent, held, now)
 	}
+	// The same driver, which opens the way out anew where a wire was cut, reserves under other ids.
+	twice, err := d.newSpender(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := twice.Admit(t.Context(), twice.at.Host, "POST", "/v1/messages", []byte(haiku))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 	next.m.Spend = &sallyport.SpendLimit{Tokens: 5000, OnExceeded: sallyport.SpendEnd}
 	if err := next.affordable(t.Context()); err == nil || reasonOf(err).Code != "spend" || !strings.Contains(reasonOf(err).Hint, "limits.spend.tokens") {
 		t.Errorf("%v", err)

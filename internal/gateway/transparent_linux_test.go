@@ -162,7 +162,7 @@ func TestNamesAreAnsweredFromTheRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Serve(t.Context(), ln, Config{Proxy: &ProxyConfig{Questions: q, Learn: learn, Rules: []egress.Rule{{Host: "a.example", Port: 5, Protocol: egress.TCP}},
+		s, err := Serve(t.Context(), ln, Config{Proxy: &ProxyConfig{Questions: q, Learn: learn, Authority: authority(t), Rules: []egress.Rule{{Host: "a.example", Port: 5, Protocol: egress.TCP}},
 			Lookup:  nil,
 			Refused: func(d Denied) { asked = append(asked, d.Name.String()+" "+string(d.Reason)) }}})
 		if err != nil {

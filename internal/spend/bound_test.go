@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 			{"model", `"claude-of-tomorrow"`, ReasonModel}, {"model", `null`, ReasonModel}, {"model", `["claude-opus-4-8"]`, ReasonModel}, {"model", `""`, ReasonModel},
 			{"max_tokens", `1e3`, ReasonOutput}, {"max_tokens", `-1`, ReasonOutput}, {"max_tokens", `"64"`, ReasonOutput}, {"max_tokens", `99999999999999999999999`, ReasonOutput}, {"max_tokens", `1000000001`, ReasonOutput},
 			{"mcp_servers", `[{"type":"url","url":"https://x"}]`, ReasonTool}, {"container", `"c_1"`, ReasonTool}, {"service_tier", `"priority"`, ReasonTier},
-			{"speed", `"fast"`, ReasonTier}, {"inference_geo", `"us"`, ReasonTier}, {"fallbacks", `[]`, ReasonField}, {"context_management", `{"edits":[{"type":"compact_20260112"}]}`, ReasonTool},
+			{"speed", `"fast"`, ReasonTier}, {"inference_geo", `"us"`, ReasonTier}, {"fallbacks", `[]`, ReasonField}, {"output_config", `{"effort":"high","tries":2}`, ReasonField}, {"context_management", `{"edits":[{"type":"compact_20260112"}]}`, ReasonTool},
 			{"tools", `[{"type":"web_search_20250305","name":"web_search"}]`, ReasonTool}, {"tools", `[{"type":"code_execution_20250825","name":"c"}]`, ReasonTool}, {"tools", `[{"type":"computer_20250124","name":"c"}]`, ReasonTool},
 			{"messages", said(`{"type":"image","source":{"type":"url","url":"https://x/i.png"}}`), ReasonRemote}, {"messages", said(`{"type":"image","source":{"type":"file","file_id":"f"}}`), ReasonReference},
 			{"messages", said(`{"type":"document","source":{"type":"base64","data":"AA"}}`), ReasonMedia}, {"messages", said(`{"type":"document","source":{"type":"url","url":"u"}}`), ReasonRemote},
@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 		"openai-chat": {chat, []row{
 			{"n", `2`, ReasonSeveral}, {"n", `"1"`, ReasonSeveral}, {"prediction", `{"type":"content","content":"x"}`, ReasonField}, {"audio", `{"voice":"x"}`, ReasonMedia},
 			{"modalities", `["text","audio"]`, ReasonMedia}, {"web_search_options", `{}`, ReasonTool}, {"service_tier", `"priority"`, ReasonTier}, {"service_tier", `"flex"`, ReasonTier},
-			{"tools", `[{"type":"web_search"}]`, ReasonTool}, {"new_field", `1`, ReasonField},
+			{"tools", `[{"type":"web_search"}]`, ReasonTool}, {"new_field", `1`, ReasonField}, {"reasoning_effort", `"ultra"`, ReasonTier},
 			{"messages", said(`{"type":"image_url","image_url":{"url":"https://x/i.png"}}`), ReasonRemote}, {"messages", said(`{"type":"input_audio"}`), ReasonMedia}, {"messages", said(`{"type":"file","file":{"file_id":"f"}}`), ReasonMedia},
 			{"messages", `[{"role":"assistant","audio":{"id":"a"}}]`, ReasonReference},
 		}},
@@ -106,7 +106,7 @@ func TestRefused(t *testing.T) {
 			{"input", `[{"type":"item_reference","id":"i"}]`, ReasonReference}, {"input", `[{"type":"web_search_call","id":"i"}]`, ReasonTool}, {"input", `[{"type":"compaction"}]`, ReasonField},
 			{"input", `[{"role":"user","content":[{"type":"input_image","image_url":"https://x"}]}]`, ReasonRemote}, {"input", `[{"role":"user","content":[{"type":"input_image","file_id":"f"}]}]`, ReasonReference},
 			{"input", `[{"role":"user","content":[{"type":"input_file","file_url":"u"}]}]`, ReasonMedia}, {"input", `[{"type":"function_call_output","output":[{"type":"input_image","image_url":"https://x"}]}]`, ReasonRemote},
-			{"context_management", `[{"type":"compaction"}]`, ReasonTool}, {"max_output_tokens", `1.5`, ReasonOutput},
+			{"context_management", `[{"type":"compaction"}]`, ReasonTool}, {"reasoning", `{"effort":"ultra"}`, ReasonTier}, {"reasoning", `{"mode":"pro"}`, ReasonField}, {"max_output_tokens", `1.5`, ReasonOutput},
 		}},
 	} {
 		bounded(t, api, c.body)

@@ -28,6 +28,8 @@ func messagesRequest(w *walk) *Refusal {
 			return w.nullOr(func() *Refusal { return w.list("tools", w.messagesTool) })
 		case "thinking":
 			return w.messagesThinking()
+		case "output_config":
+			return w.only(key, map[string]bool{"effort": true, "format": true, "task_budget": true})
 		case "cache_control":
 			return w.cacheControl()
 		case "context_management":
@@ -44,10 +46,22 @@ func messagesRequest(w *walk) *Refusal {
 			return w.nullOr(func() *Refusal {
 				return w.list("mcp_servers", func() *Refusal { return refuse(ReasonTool, "mcp_servers are tools that the API runs") })
 			})
-		case "stream", "tool_choice", "metadata", "stop_sequences", "temperature", "top_k", "top_p", "output_config", "output_format":
+		case "stream", "tool_choice", "metadata", "stop_sequences", "temperature", "top_k", "top_p", "output_format":
 			return w.skip()
 		}
 		return unknownField(key)
+	})
+}
+
+// only passes over an object that has no other keys than these.
+func (w *walk) only(what string, keys map[string]bool) *Refusal {
+	return w.nullOr(func() *Refusal {
+		return w.object(what, func(key string) *Refusal {
+			if !keys[key] {
+				return unknownField(what + "." + key)
+			}
+			return w.skip()
+		})
 	})
 }
 

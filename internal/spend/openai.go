@@ -29,6 +29,8 @@ func chatRequest(w *walk) *Refusal {
 			return w.nullOr(func() *Refusal { return w.list("tools", w.chatTool) })
 		case "service_tier":
 			return w.oneOf(ReasonTier, "service_tier", "default", "auto")
+		case "reasoning_effort":
+			return w.effort()
 		case "modalities":
 			return w.nullOr(func() *Refusal {
 				return w.list("modalities", func() *Refusal { return w.oneOf(ReasonMedia, "an answer", "text") })
@@ -40,11 +42,28 @@ func chatRequest(w *walk) *Refusal {
 		case "web_search_options":
 			return w.absent(ReasonTool, "a web search is a tool that the API runs")
 		case "stream", "stream_options", "temperature", "top_p", "stop", "tool_choice", "parallel_tool_calls", "response_format", "seed", "user", "metadata", "store",
-			"logprobs", "top_logprobs", "logit_bias", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "prompt_cache_key",
+			"logprobs", "top_logprobs", "logit_bias", "presence_penalty", "frequency_penalty", "verbosity", "prompt_cache_key",
 			"prompt_cache_retention", "safety_identifier", "functions", "function_call":
 			return w.skip()
 		}
 		return unknownField(key)
+	})
+}
+
+// effort takes the words whose thinking is part of the one answer. Another may mean several tries.
+func (w *walk) effort() *Refusal {
+	return w.oneOf(ReasonTier, "an effort", "none", "minimal", "low", "medium", "high", "xhigh", "max")
+}
+
+func (w *walk) reasoning() *Refusal {
+	return w.object("reasoning", func(key string) *Refusal {
+		switch key {
+		case "effort":
+			return w.effort()
+		case "summary", "generate_summary", "context":
+			return w.skip()
+		}
+		return unknownField("reasoning." + key)
 	})
 }
 
@@ -123,6 +142,8 @@ func responsesRequest(w *walk) *Refusal {
 			return w.list("input", w.responsesItem)
 		case "tools":
 			return w.nullOr(func() *Refusal { return w.list("tools", w.responsesTool) })
+		case "reasoning":
+			return w.nullOr(w.reasoning)
 		case "previous_response_id", "conversation", "prompt":
 			return w.absent(ReasonReference, "%s names something that lies at the API, which the request does not bound", key)
 		case "background":
@@ -136,7 +157,7 @@ func responsesRequest(w *walk) *Refusal {
 			return w.nullOr(func() *Refusal {
 				return w.list(key, func() *Refusal { return refuse(ReasonTool, "compaction is a call that the API makes itself") })
 			})
-		case "instructions", "tool_choice", "parallel_tool_calls", "reasoning", "store", "stream", "stream_options", "include", "prompt_cache_key",
+		case "instructions", "tool_choice", "parallel_tool_calls", "store", "stream", "stream_options", "include", "prompt_cache_key",
 			"prompt_cache_retention", "text", "truncation", "temperature", "top_p", "top_logprobs", "metadata", "user", "safety_identifier", "client_metadata",
 			"max_tool_calls":
 			return w.skip()

@@ -249,7 +249,7 @@ func (w *walk) isTrue() (value, ok bool) {
 }
 
 // maxAhead is how often a body may be read ahead of time in all: blocks within blocks read it once each.
-const maxAhead = 12
+const maxAhead = 6
 
 // tired reports that a body made of blocks within blocks cost more than it should; what member said is then void.
 func (w *walk) tired() bool { return w.ahead > maxAhead*len(w.b) }

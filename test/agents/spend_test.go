@@ -95,11 +95,73 @@ func TestSpendEndsTheAttempt(t *testing.T) {
 			if len(rep.Refusals) != 1 || rep.Refusals[0].Reason != "spend-limit" || rep.Refusals[0].Line != "" {
 				t.Errorf("%+v", rep.Refusals)
 			}
+			// The limit is the WorkOrder's: a second Attempt has what the first one left, which is less than one request.
+			before := len(m.Calls())
+			again := w.Sallyport("retry", string(rep.Attempt), "--json").Want(30).Report()
+			if again.Reason.Code != "spend" || again.Spend != nil || len(m.Calls()) != before {
+				t.Errorf("the retry: %+v, %+v, %d calls", again.Reason, again.Spend, len(m.Calls())-before)
+			}
 			for _, c := range m.Calls() {
 				if c.Wrong != "" {
 					t.Errorf("%+v", c)
 				}
 			}
+		})
+	}
+}
+
+// onRecord checks that the report says what the journal does: what was settled, and all of what was not. It is in micro-dollars.
+func onRecord(t *testing.T, w *world.World, rep sallyport.Report) (most int64) {
+	t.Helper()
+	reserved, settled := spendRecords(t, w)
+	open := map[string]bool{}
+	for _, r := range reserved {
+		if open[r.ID] {
+			t.Errorf("%s is reserved twice", r.ID)
+		}
+		open[r.ID] = true
+		most += r.MicroUSD
+		for _, s := range settled {
+			if s.ID == r.ID {
+				open[r.ID] = false
+				most += s.MicroUSD - r.MicroUSD
+			}
+		}
+	}
+	unsettled := int64(len(reserved) - len(settled))
+	if s := rep.Spend; s == nil || math.Abs(s.USD-float64(most)/1e6) > 1e-9 || s.Unsettled != unsettled {
+		t.Errorf("%+v; on record %d, of which %d requests are not settled", s, most, unsettled)
+	}
+	return most
+}
+
+// TestSpendWhereverADriverIsKilled: beside each record lies an effect, and on either side of it the sums stay right.
+func TestSpendWhereverADriverIsKilled(t *testing.T) {
+	for name, until := range map[string]func(reserved, settled int) bool{
+		"a request is reserved":  func(reserved, _ int) bool { return reserved >= 1 },
+		"a request is settled":   func(_, settled int) bool { return settled >= 1 },
+		"the second is reserved": func(reserved, settled int) bool { return reserved >= 2 && settled >= 1 },
+		"the second is settled":  func(_, settled int) bool { return settled >= 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := serveModel(t, model.Script{Commands: []string{"echo good > a", "true"}})
+			w := newWorld(t, os.Getuid())
+			useAgent(w, "claude-code", m)
+			id := strings.TrimSpace(w.Sallyport("run", "-d", "--agent", "claude-code", "--name", "x", "-m", "Make a good.", "--spend", "usd=9").Want(0).Out)
+			w.Await(name, func() bool {
+				reserved, settled := spendRecords(t, w)
+				return until(len(reserved), len(settled)) || w.Driver() == 0
+			})
+			if pid := w.Driver(); pid != 0 {
+				w.Kill(pid)
+			}
+			rep := w.Sallyport("wait", id, "--json").Want(0).Report()
+			if rep.State != sallyport.AttemptAccepted {
+				t.Fatalf("%s %+v", rep.State, rep.Reason)
+			}
+			onRecord(t, w, rep)
+			w.Sallyport("fsck").Want(0)
 		})
 	}
 }
@@ -127,21 +189,8 @@ func TestSpendOfAKilledDriver(t *testing.T) {
 			if rep.State != sallyport.AttemptAccepted || rep.Spend == nil || rep.Spend.Unsettled < 1 {
 				t.Fatalf("%s %+v, %+v", rep.State, rep.Reason, rep.Spend)
 			}
-			reserved, settled := spendRecords(t, w)
-			var most, least int64
-			for _, r := range reserved {
-				most += r.MicroUSD
-				for _, s := range settled {
-					if s.ID == r.ID {
-						most += s.MicroUSD - r.MicroUSD
-					}
-				}
-			}
-			for _, s := range settled {
-				least += s.MicroUSD
-			}
-			if math.Abs(rep.Spend.USD-float64(most)/1e6) > 1e-9 || least == most {
-				t.Errorf("%v USD; settled %d, with what was not settled %d", rep.Spend.USD, least, most)
+			if most := onRecord(t, w, rep); most < 500_000 {
+				t.Errorf("%d micro-dollars: the request that nobody settled is not in it", most)
 			}
 			if !strings.Contains(strings.Join(rep.NotChecked, "\n"), "counted at the most that they can have cost") {
 				t.Errorf("%q", rep.NotChecked)
