@@ -54,7 +54,7 @@ func (d *driver) runSetupIn(ctx context.Context, o setupOrder, layer, log string
 	limits.Time = o.Timeout
 	env := toolchain.Online(d.environment(map[string]string{"CI": "true"}))
 	port := 0
-	if len(o.Egress) > 0 {
+	if len(o.Egress) > 0 || d.m.Learn { // one that learns hears what is refused also where all is
 		port = proxyPort
 		for k, v := range proxyVariables(port) {
 			env[k] = v
@@ -85,7 +85,7 @@ type setupWay struct {
 
 // open serves the rules on the listening socket that the sandbox handed out. Repeat, after a cut wire: it is open.
 func (s *setupWay) open(ctx context.Context, w provider.Wire) error {
-	if len(s.rules) == 0 || s.server != nil {
+	if len(s.rules) == 0 && !s.d.m.Learn || s.server != nil {
 		return nil
 	}
 	names, err := resolved(s.d.m)
