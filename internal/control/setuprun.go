@@ -57,16 +57,18 @@ func (d *driver) runSetupIn(ctx context.Context, o setupOrder, layer, log string
 	env := toolchain.Online(d.environment(map[string]string{"CI": "true"}))
 	way := setupWay{d: d, rules: o.Egress}
 	port := 0
-	if way.redirect, err = d.redirects(ctx, len(o.Egress) > 0); err != nil {
+	// One that learns hears what is refused also where all is.
+	leaves := len(o.Egress) > 0 || d.m.Learn
+	if way.redirect, err = d.redirects(ctx, leaves); err != nil {
 		return exit, out, err
 	}
-	if len(o.Egress) > 0 {
+	if leaves {
 		if port = proxyPort; !way.redirect {
 			maps.Copy(env, proxyVariables(port))
 		}
 	}
 	var files []provider.File
-	if readsTLS(o.Egress) {
+	if d.m.Learn || readsTLS(o.Egress) {
 		if way.seed, err = id.Secret(); err != nil {
 			return exit, out, err
 		}
@@ -103,7 +105,7 @@ type setupWay struct {
 
 // open serves the rules on the listening socket that the sandbox handed out. Repeat, after a cut wire: it is open.
 func (s *setupWay) open(ctx context.Context, w provider.Wire) error {
-	if len(s.rules) == 0 || s.server != nil {
+	if len(s.rules) == 0 && !s.d.m.Learn || s.server != nil {
 		return nil
 	}
 	c, err := proxyConfig(s.d.m, s.rules, s.seed)
@@ -118,7 +120,7 @@ func (s *setupWay) open(ctx context.Context, w provider.Wire) error {
 	if err != nil {
 		return err
 	}
-	c.Questions = questions // its sandbox has this one driver
+	c.Questions, c.Learn = questions, s.d.m.Learn // its sandbox has this one driver
 	// Not the wire's context: that ends with each cut.
 	s.server, err = gateway.Serve(context.WithoutCancel(ctx), ln, gateway.Config{Proxy: c})
 	return err

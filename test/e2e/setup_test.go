@@ -353,3 +353,20 @@ func TestSetupInOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestSetupLearns: what setup asks for is heard as its own, and not proposed as the agent's.
+func TestSetupLearns(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	newRegistry(t, w)
+	w.Small()
+	w.File("sallyport.yaml", world.Policy("sh t.sh", "setup:", "  - run: curl -sS -m 20 http://setup.test/x; true"))
+	w.Commit("setup that asks")
+	r := w.Sallyport("learn", "--name", "l", "--", "sh", "-c", "curl -sS -m 20 http://agent.test/y; echo good > a").Want(0)
+	if r.Out != "egress:\n  - {host: agent.test, protocol: http, paths: [/y]}\n" || !strings.Contains(r.Err, "setup 1 was refused http setup.test:80 GET /x") || !strings.Contains(r.Err, "under egress: of that command: {host: setup.test") {
+		t.Errorf("learned\n%s\n%s", r.Out, r.Err)
+	}
+	if rep := w.Run("job", "echo good > a").Want(0).Report(); len(rep.Refusals) != 0 {
+		t.Errorf("%+v", rep.Refusals)
+	}
+}
