@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -87,10 +88,11 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	}
 	heard := hear(ctx, d)
 	c, err := gatewayConfig(d.m, f.Placeholder, heard.refused)
+	if err == nil && c.Proxy != nil {
+		c.Proxy.Questions, c.Proxy.Learn = questions, d.m.Learn
+		c.Proxy.Generation, err = d.openedBefore(ctx)
+	}
 	if err == nil {
-		if c.Proxy != nil {
-			c.Proxy.Questions, c.Proxy.Generation, c.Proxy.Learn = questions, d.current().Fence, d.m.Learn
-		}
 		var s *gateway.Server
 		if s, err = gateway.Serve(ctx, ln, c); err == nil {
 			d.mu.Lock()
@@ -104,6 +106,34 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 		_ = questions.Close()
 	}
 	return errors.Join(err, heard.stop(), d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
+}
+
+// openedBefore is how often the Attempt's way out was opened before this time, which is recorded already.
+func (d *driver) openedBefore(ctx context.Context) (int64, error) {
+	const page = 1000
+	opened, after := int64(-1), int64(0)
+	for {
+		events, err := d.c.journal.Events(ctx, d.id, after, page)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range events {
+			after = e.Seq
+			if e.Type != lifecycle.AttemptEgress {
+				continue
+			}
+			var p lifecycle.Egress
+			if err := json.Unmarshal(e.Data, &p); err != nil {
+				return 0, err
+			}
+			if p.Open {
+				opened++
+			}
+		}
+		if len(events) < page {
+			return opened, nil
+		}
+	}
 }
 
 // listenOn takes the sockets that a sandbox handed out, and closes its files.
