@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -103,12 +104,13 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 	if err == nil {
 		budget, err = d.newSpender(ctx)
 	}
+	if err == nil && c.Proxy != nil {
+		c.Proxy.Questions = questions
+		c.Proxy.Generation, err = d.openedBefore(ctx)
+	}
 	if err == nil {
 		if budget != nil {
 			c.Budget = budget
-		}
-		if c.Proxy != nil {
-			c.Proxy.Questions, c.Proxy.Generation = questions, d.current().Fence
 		}
 		var s *gateway.Server
 		if s, err = gateway.Serve(ctx, ln, c); err == nil {
@@ -123,6 +125,34 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 		_ = questions.Close()
 	}
 	return errors.Join(err, heard.stop(), d.record(ctx, journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{}}))
+}
+
+// openedBefore is how often the Attempt's way out was opened before this time, which is recorded already.
+func (d *driver) openedBefore(ctx context.Context) (int64, error) {
+	const page = 1000
+	opened, after := int64(-1), int64(0)
+	for {
+		events, err := d.c.journal.Events(ctx, d.id, after, page)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range events {
+			after = e.Seq
+			if e.Type != lifecycle.AttemptEgress {
+				continue
+			}
+			var p lifecycle.Egress
+			if err := json.Unmarshal(e.Data, &p); err != nil {
+				return 0, err
+			}
+			if p.Open {
+				opened++
+			}
+		}
+		if len(events) < page {
+			return opened, nil
+		}
+	}
 }
 
 // listenOn takes the sockets that a sandbox handed out, and closes its files.

@@ -49,9 +49,12 @@ func TestWayOut(t *testing.T) {
 func TestRefusalsAreRecorded(t *testing.T) {
 	d := driving(t)
 	d.m.Learn = true
-	for range 2 {
+	for round := range 2 {
 		if err := d.record(t.Context(), journal.Record{Type: lifecycle.AttemptEgress, Data: lifecycle.Egress{Open: true}}); err != nil {
 			t.Fatal(err)
+		}
+		if n, err := d.openedBefore(t.Context()); n != int64(round) || err != nil {
+			t.Errorf("opened %d times before, %v; expected %d", n, err, round)
 		}
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

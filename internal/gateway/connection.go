@@ -216,8 +216,12 @@ const (
 	alertUnrecognizedName = 112
 )
 
-// alert ends c, in a TLS client's own words if it is one.
+// alert ends c, in a TLS or HTTP client's own words if it is one.
 func (s *Server) alert(c net.Conn, hello []byte, err error) {
+	if no := new(denial); spokenHTTP(hello) && errors.As(err, &no) {
+		sayPlain(c, no)
+		return
+	}
 	if len(hello) == 0 || hello[0] != tlsHandshake {
 		leave(c)
 		return

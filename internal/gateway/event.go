@@ -67,6 +67,7 @@ type meter struct {
 
 func (m *meter) record(e Event) {
 	e.Method, e.Target = printable(e.Method, 16), printable(e.Target, 200)
+	e.client, e.asker = nil, nil // whoever observes may keep it
 	if m.add(e) && m.observe != nil {
 		m.observe(e)
 	}

@@ -1,11 +1,13 @@
 // Package gateway is the only way out of a sandbox. It accepts connections on a listening socket that the sandbox
-// handed out, and serves two things on it:
+// handed out, and serves three things on it:
 //
 //   - The model endpoint: the few requests that the Attempt's Endpoint names, with the real credential put in on the
 //     trusted side. No byte of a request ever chooses the host, the scheme, the path or the credential.
 //   - The proxy (ProxyConfig): CONNECT, absolute-form HTTP and SOCKS 5 to the hosts that egress rules list. What is
 //     decided is decided by internal/egress; the name that was decided on is the name in TLS and in Host, its address
 //     is judged, and that very address is dialled. Each refusal says why, and which rule would allow it.
+//   - Connections that the sandbox led here from wherever they were meant to go (Redirected), by the same rules. Names
+//     are answered from the rules as well, with addresses that stand for them (Questions).
 //
 // Everything on the sandbox's side is hostile: the socket itself (Listener), its options and flags, each
 // request, and the pace of both.

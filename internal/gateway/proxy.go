@@ -47,8 +47,8 @@ type ProxyConfig struct {
 	// Questions is where a sandbox whose traffic is redirected asks for names (Redirected); nil: nowhere. It is then the
 	// Server's: Close closes it. A listed name has an address that stands for it alone, any other does not exist.
 	Questions *Questions
-	// Generation numbers the drivers of an Attempt, from 0. A later one never gives a name below a wildcard an address
-	// that an earlier one gave to another.
+	// Generation numbers the Servers of an Attempt, from 0. A later one never gives a name below a wildcard an address
+	// that an earlier one gave to another; from 64 on it gives such names none.
 	Generation int64
 
 	pace pace // tests only; zero: paceDefault

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -88,22 +89,19 @@ func (s *Server) turnAway(c net.Conn, no *denial, e *Event) {
 // refuseAloud refuses in the words of whoever spoke first, and closes.
 func (s *Server) refuseAloud(c net.Conn, first []byte, no *denial, e *Event) {
 	s.denied(e, no)
-	if !spokenHTTP(first) {
-		s.alert(c, first, no)
-		return
-	}
+	s.alert(c, first, no)
+}
+
+// sayPlain answers a request of HTTP/1 that nobody else reads, and closes.
+func sayPlain(c net.Conn, no *denial) {
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 	body := "sallyport: " + string(no.Reason) + ": " + no.text() + "\n"
 	res := &http.Response{StatusCode: no.status(), ProtoMajor: 1, ProtoMinor: 1, Close: true, ContentLength: int64(len(body)),
 		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "X-Sallyport-Reason": {string(no.Reason)}},
-		Body:   readCloser{strings.NewReader(body)}}
+		Body:   io.NopCloser(strings.NewReader(body))}
 	_ = res.Write(c)
 	leave(c)
 }
-
-type readCloser struct{ *strings.Reader }
-
-func (readCloser) Close() error { return nil }
 
 // overhearFor is how long a refused client may take until it says what it speaks. One that waits for the server to speak
 // first is closed then.

@@ -14,6 +14,9 @@ func (p *Provider) check(s provider.Spec) error {
 	invalid := func(field string) error {
 		return &sallyport.Error{Op: "create", Code: sallyport.CodeInvalid, Subject: field, Message: "expected a value that the contract allows"}
 	}
+	if s.Redirect {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Subject: "redirect", Message: "a fake has no network to lead anywhere"}
+	}
 	l := s.Limits
 	switch {
 	case s.Factory != p.cfg.Factory:

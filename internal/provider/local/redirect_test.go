@@ -146,6 +146,8 @@ func TestRedirect(t *testing.T) {
 		"curl -sS -m 10 --noproxy '*' -k --resolve other.test:443:192.0.2.9 https://other.test/ 2>&1",
 		"curl -sS -m 10 --noproxy '*' -k --connect-to other.test:" + o.https + ":example.com:" + o.https + " https://other.test:" + o.https + "/sni 2>&1",
 		"curl -sS -m 10 --noproxy '*' http://files.test:" + o.http + "/post -d x",
+		"curl -sS -m 10 -x http://127.0.0.1:18790 http://files.test:" + o.http + "/proxied; curl -sS -m 10 -p -x http://127.0.0.1:18790 -k https://example.com:" + o.https + "/tunnelled",
+		"curl -sS -m 10 --noproxy '*' http://example.com:" + o.https + "/plain-on-tls",
 		"(/usr/bin/python3 -c 'import http.server as s, threading, urllib.request as u\nh = s.HTTPServer((\"127.0.0.1\", 8085), s.SimpleHTTPRequestHandler); threading.Thread(target=h.serve_forever, daemon=True).start()\nprint(\"own loopback:\", u.urlopen(\"http://127.0.0.1:8085/\").status)') 2>&1 | grep own",
 		"/usr/bin/python3 -c 'import urllib.request as u; print(\"python:\", u.build_opener(u.ProxyHandler({})).open(\"http://files.test:" + o.http + "/python\").read())'",
 		"bash -c 'exec 3<>/dev/tcp/ssh.test/" + o.first + "; head -1 <&3'",
@@ -166,7 +168,7 @@ func TestRedirect(t *testing.T) {
 		"get https://192.0.2.7/z: Get \"https://192.0.2.7/z\": remote error: tls: access denied", "line 192.0.2.7:22: closed",
 		"udp 8.8.8.8:443: refused", "udp [2001:db8::1]:443: refused", "resolve files.test: [198.18.0.", "resolve other.test: no such name",
 		"txt c2VjcmV0.other.test: no such name", "flush -: operation not permitted; operation not permitted;", "line 127.0.0.1:9: refused",
-		"hello /curl", "hello /tls", "method-not-listed", "python: b'hello /python", "own loopback: 200", "node: hello /node", "\nSSH-2.0-server speaks first",
+		"hello /curl", "hello /tls", "hello /proxied", "hello /tunnelled", "sallyport: malformed-tls: ", "method-not-listed", "python: b'hello /python", "own loopback: 200", "node: hello /node", "\nSSH-2.0-server speaks first",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the command did not say %q", want)

@@ -359,6 +359,30 @@ var egressPromises = []promise{
 		}
 		s.must(<-answered, "serve the socket")
 	}},
+	{"a redirect hands out a second socket, and leads to them what is meant for others; or Create is CodeUnsupported", func(s *suite) {
+		const port = 18082
+		spec, auth := s.newSpec(ActDial, strconv.Itoa(port))
+		spec.EgressPort, spec.Redirect = port, true
+		if !s.caps().Redirect {
+			_, err := s.p.Create(s.ctx, spec)
+			s.want(err, sallyport.CodeUnsupported, "Create")
+			return
+		}
+		b := s.createFrom(spec, auth)
+		f, err := b.connect().Egress(s.ctx)
+		s.must(err, "Egress")
+		defer closeFiles(f)
+		if len(f) != 2 {
+			s.Fatalf("%d sockets", len(f))
+		}
+		layers, err := b.connect().Layers(s.ctx)
+		s.must(err, "Layers")
+		for _, l := range layers {
+			if l.Layer == sallyport.LayerNetwork && (l.Status != sallyport.LayerHeld || l.Grade != sallyport.GradeProbe) {
+				s.Errorf("%+v", l)
+			}
+		}
+	}},
 	{"Egress where none was asked for is CodeUnsupported", func(s *suite) {
 		_, err := s.create(ActExit, "0").connect().Egress(s.ctx)
 		s.want(err, sallyport.CodeUnsupported, "Egress")
