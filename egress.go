@@ -35,7 +35,7 @@ type Refusal struct {
 	Path     string   `json:"path,omitempty"`
 	Reason   string   `json:"reason"` // a stable kebab-case code
 	Message  string   `json:"message"`
-	Stage    string   `json:"stage,omitempty"` // who asked: "setup 1"; empty: the agent
+	Stage    string   `json:"stage,omitempty"`   // who asked: "setup 1"; empty: the agent
 	Line     string   `json:"line,omitempty"`    // the entry of `egress:` that would allow it and least else; empty: none can
 	Process  string   `json:"process,omitempty"` // which program inside asked, as far as it was seen: a claim
 	Count    int64    `json:"count"`

@@ -173,8 +173,8 @@ type Manifest struct {
 	Learn bool `json:"learn,omitempty"`
 	// Resolve are addresses that the operator gave to names; no other name is looked up otherwise.
 	Resolve map[string]string `json:"resolve,omitempty"`
-	// Credentials are what the gateway puts into the agent's requests; no two share a host.
-	Credentials []Credential `json:"credentials"`
+	// Credentials are what the gateway puts into the agent's requests; no two share a host. nil: none.
+	Credentials []Credential `json:"credentials,omitempty"`
 
 	Publish  Publish  `json:"publish"`
 	Provider string   `json:"provider"`

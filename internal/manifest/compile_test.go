@@ -86,7 +86,7 @@ func TestCompileWithoutPolicyFile(t *testing.T) {
 		Mounts: []sallyport.Mount{{Path: "/usr", Mode: "ro", Reason: "system", Hide: []string{}}},
 		Scope:  sallyport.Scope{Deny: DefaultDeny()}, Checks: []sallyport.Check{}, Parallel: 1, Require: sallyport.RequiredLayers(), Attempts: 1, History: "full",
 		Limits: sallyport.Limits{Time: 2 * time.Hour, Memory: 3 << 30, PIDs: 4096, Disk: 20 << 30, Output: 256 << 20},
-		Egress: []sallyport.EgressRule{}, Credentials: []sallyport.Credential{}, Publish: sallyport.Publish{To: "branch", Approve: "on-finding"}, Provider: "local",
+		Egress: []sallyport.EgressRule{}, Publish: sallyport.Publish{To: "branch", Approve: "on-finding"}, Provider: "local",
 		Notices: []string{
 			"no sallyport.yaml: all paths but CI and policy files in scope, default limits; `sallyport init` writes one",
 			"no check is defined: the decision is at best awaiting approval",

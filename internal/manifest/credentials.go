@@ -422,7 +422,7 @@ func count(said ...bool) (n int) {
 }
 
 // credentials are those that the repository asks for (granted: checkGrants), narrowed by the work order, and those
-// that the user lends by flag; each as its operator defines it. Never nil.
+// that the user lends by flag; each as its operator defines it. nil: none.
 func (c *compiler) credentials(rules []sallyport.EgressRule, env map[string]string, home string) ([]sallyport.Credential, error) {
 	defined, err := c.defined()
 	if err != nil {
@@ -452,7 +452,7 @@ func (c *compiler) credentials(rules []sallyport.EgressRule, env map[string]stri
 			return nil, err
 		}
 	}
-	out := []sallyport.Credential{}
+	var out []sallyport.Credential
 	for _, name := range union(names, c.in.WorkOrder.Lend) {
 		out = append(out, cloneCredential(defined[name].Credential))
 	}

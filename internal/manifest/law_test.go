@@ -27,7 +27,7 @@ func manifests(t *rapid.T) sallyport.Manifest {
 		Scope:  sallyport.Scope{Deny: list.Draw(t, "deny")},
 		Limits: sallyport.Limits{Time: time.Duration(number.Draw(t, "time")), Memory: number.Draw(t, "mem"), CPU: rapid.Float64Range(0, 1e6).Draw(t, "cpu")},
 		Mounts: []sallyport.Mount{}, Checks: []sallyport.Check{}, Require: []sallyport.Layer{}, Attempts: int(rapid.Int32().Draw(t, "n")),
-		Egress: []sallyport.EgressRule{}, Credentials: []sallyport.Credential{}, Notices: list.Draw(t, "notices"), Terminal: rapid.Bool().Draw(t, "tty")}
+		Egress: []sallyport.EgressRule{}, Notices: list.Draw(t, "notices"), Terminal: rapid.Bool().Draw(t, "tty")}
 	if rapid.Bool().Draw(t, "copies?") {
 		m.Copies = rapid.SliceOfN(text, 1, 3).Draw(t, "copies")
 		m.Severities = map[string]sallyport.Severity{text.Draw(t, "rule"): sallyport.SeverityWarn}

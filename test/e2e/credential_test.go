@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"encoding/pem"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -274,4 +277,69 @@ func TestDriverIsKilledAfterEachTokenEvent(t *testing.T) {
 			credentialtest.NoCanary(t, lentCanary, nil, w.State)
 		})
 	}
+}
+
+// TestCredentialIsPutIn: real programs send what they hold, and the servers outside are shown the secrets. A request
+// without its placeholder, with another login, or with the placeholder elsewhere is shown to nobody.
+func TestCredentialIsPutIn(t *testing.T) {
+	world.Each(t, func(t *testing.T, w *world.World) {
+		w.Small()
+		forge := credentialtest.NewForge(t, lentCanary)
+		lend(t, w, forge)
+		var mu sync.Mutex
+		var shown []string
+		server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			user, password, _ := r.BasicAuth()
+			shown = append(shown, strings.Join([]string{r.Host, r.URL.RequestURI(), user, password, r.Header.Get("Authorization")}, " "))
+			fmt.Fprintln(rw, "served")
+		}))
+		defer server.Close()
+		p := port(t, server.URL)
+		config := filepath.Join(w.Home, ".config", "sallyport", "config.yaml")
+		b, err := os.ReadFile(config)
+		w.Must(err)
+		text := strings.ReplaceAll(string(b), "corp.example", "example.com") // what httptest's certificate is for
+		text = strings.Replace(text, `{host: "*.example.com", `, `{host: "*.example.com", port: `+p+", ", 1)
+		text = strings.Replace(text, ", own-auth: true", "", 1) // so that what goes to other hosts is read as well
+		w.File(config, text+"resolve: {a.example.com: 127.0.0.1, b.example.com: 127.0.0.1, c.example.com: 127.0.0.1, e.example.com: 127.0.0.1, x.example.com: 127.0.0.1}\n")
+		certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+		w.Env = append(w.Env, "SSL_CERT_FILE="+w.File(filepath.Join(w.Dir, "outside.pem"), certificate))
+		get := "curl -sS -m 20 -w ' %{http_code}\\n' "
+		script := strings.Join([]string{
+			"a=https://a.example.com:" + p + " b=https://b.example.com:" + p + " c=https://c.example.com:" + p + " e=https://e.example.com:" + p + " x=https://x.example.com:" + p,
+			get + `-H "Authorization: Bearer $INSIDE" $a/header`,
+			get + `"$b/query?key=$(cat ~/.config/tool/token)"`,
+			get + `-u "ann:$COMMANDED" $c/basic`,
+			get + `-u "x-access-token:$FORGE_TOKEN" $e/forge`,
+			"echo refused:",
+			get + `$a/without`,
+			get + `-H "Authorization: Bearer mine-0123456789abcdef" $a/other`,
+			get + `-H "Authorization: Bearer $INSIDE" -H "X-Api-Key: mine-0123456789abcdef" $a/both`,
+			get + `-H "Authorization: Bearer $INSIDE" $x/elsewhere`,
+			get + `-H "Authorization: Bearer $COMMANDED" $a/another`,
+			"echo good > a",
+		}, "\n")
+		rep := w.Run("job", script, "--credential", "from-env", "--credential", "from-file", "--credential", "from-command", "--credential", "from-forge").Want(0).Report()
+		log := w.Log(rep.Attempt, "agent")
+		good, bad, _ := strings.Cut(log, "refused:")
+		if strings.Count(good, "served\n 200") != 4 || strings.Contains(bad, "served") || strings.Count(bad, " 403") != 5 {
+			t.Errorf("the agent saw:\n%s", log)
+		}
+		mu.Lock()
+		got := strings.Join(shown, "\n")
+		mu.Unlock()
+		for _, want := range []string{"/header   Bearer env-" + lentCanary, "/query?key=file-" + lentCanary, "/basic ann command-" + lentCanary, "/forge x-access-token " + forge.Minted()[0]} {
+			if !strings.Contains(got, want) {
+				t.Errorf("outside nobody was shown %q:\n%s", want, got)
+			}
+		}
+		if len(shown) != 4 {
+			t.Errorf("outside saw %d requests:\n%s", len(shown), got)
+		}
+		told(t, w, "intended bound ready teardown terminated")
+		w.Forget()
+		credentialtest.NoCanary(t, lentCanary, func(rel string) bool { return strings.HasPrefix(rel, "manifests/") }, w.State, w.Repo)
+	})
 }
