@@ -1,5 +1,6 @@
 // Package agent knows how to start the coding agents that have a preset: which command, which environment,
-// and which model API they may reach. The presets are data files under presets/.
+// and which model API they may reach. The presets are data files: under presets/, and NAME.yaml below a person's own
+// ~/.config/sallyport/agents.
 //
 // Not for: forwarding to the API (internal/gateway), running anything (internal/provider), or commands that
 // a user gives in full, which need no preset.
@@ -73,14 +74,14 @@ var load = sync.OnceValues(func() (map[string]preset, error) {
 	return all, nil
 })
 
-// Names lists the presets, sorted.
+// Names lists the presets that come with Sallyport, sorted.
 func Names() []string {
 	all, _ := load()
 	return slices.Sorted(maps.Keys(all))
 }
 
 // Preset is the agent of that name, still a template: Build fills in what belongs to one Attempt. The result
-// is the caller's own copy. Unknown: CodeNotFound with the list.
+// is the caller's own copy. Unknown: CodeNotFound with the list. CodeInvalid: a person's own that cannot be used.
 func Preset(name string) (sallyport.Agent, error) {
 	p, err := find(name)
 	if err != nil {
@@ -95,13 +96,22 @@ func Interactive(name string) (sallyport.Agent, error) {
 	if err != nil {
 		return sallyport.Agent{}, err
 	}
+	if len(p.Interactive.Command) == 0 {
+		return sallyport.Agent{}, &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeUnsupported, Subject: name, Message: "this preset has no form for a terminal", Hint: "run it without -it, or add interactive: to its file"}
+	}
 	return p.agent(p.Interactive.Command), nil
 }
 
 func (p preset) agent(command []string) sallyport.Agent {
-	e := p.Endpoint
-	e.Paths = slices.Clone(e.Paths)
-	return sallyport.Agent{Name: p.Name, Command: slices.Clone(command), Env: maps.Clone(p.Env), Endpoint: &e}
+	a := sallyport.Agent{Name: p.Name, Command: slices.Clone(command), Env: maps.Clone(p.Env)}
+	if e := p.Endpoint; e.Upstream != "" {
+		e.Paths = slices.Clone(e.Paths)
+		a.Endpoint = &e
+	}
+	if a.Env == nil {
+		a.Env = map[string]string{}
+	}
+	return a
 }
 
 func find(name string) (preset, error) {
@@ -109,10 +119,13 @@ func find(name string) (preset, error) {
 	if err != nil {
 		return preset{}, err
 	}
-	p, ok := all[name]
-	if !ok {
-		return preset{}, &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeNotFound, Subject: fmt.Sprintf("%.40q", name),
-			Message: "expected one of: " + strings.Join(Names(), ", "), Hint: "for any other agent give its command: sallyport run -- COMMAND"}
+	if p, ok := all[name]; ok {
+		return p, nil
 	}
-	return p, nil
+	p, err := own(name)
+	if sallyport.CodeOf(err) == sallyport.CodeNotFound {
+		err = &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeNotFound, Subject: fmt.Sprintf("%.40q", name),
+			Message: "expected one of: " + strings.Join(slices.Concat(Names(), ownNames()), ", "), Hint: "for any other agent give its command: sallyport run -- COMMAND, or its preset: docs/checklists/add-an-agent.md"}
+	}
+	return p, err
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,8 +89,11 @@ func proposal(refused []sallyport.Refusal) []egress.Rule {
 	var asked []egress.Refusal
 	for _, f := range refused {
 		if name, err := egress.Host(f.Host); err == nil && f.Line != "" && f.Stage == "" {
-			asked = append(asked, egress.Refusal{Reason: egress.Reason(f.Reason),
-				Request: egress.Request{Name: name, Port: f.Port, Protocol: f.Protocol, Method: f.Method, Path: f.Path}})
+			q := egress.Request{Name: name, Port: f.Port, Protocol: f.Protocol, Method: f.Method, Path: f.Path}
+			if strings.Contains(f.Line, "protocol: git") && f.Method == http.MethodGet {
+				q.Query = "service=git-upload-pack" // a record holds no query, and its line knows what it was
+			}
+			asked = append(asked, egress.Refusal{Reason: egress.Reason(f.Reason), Request: q})
 		}
 	}
 	return egress.Learn(asked)

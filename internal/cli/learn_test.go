@@ -20,6 +20,7 @@ func TestLearnPrintsTheBlock(t *testing.T) {
 			{Host: "b.example", Port: 443, Protocol: "https", Reason: "host-not-listed", Line: "x", Count: 2},
 			{Host: "b.example", Port: 443, Protocol: "https", Method: "GET", Path: "/x", Reason: "host-not-listed", Line: "x", Count: 1},
 			{Host: "a.example", Port: 80, Protocol: "http", Method: "GET", Path: "/x", Reason: "host-not-listed", Line: "x", Count: 1},
+			{Host: "g.example", Port: 443, Protocol: "https", Method: "GET", Path: "/team/lib.git/info/refs", Reason: "host-not-listed", Line: "{host: g.example, protocol: git, paths: [/team/lib]}", Count: 1},
 			{Host: "c.example", Port: 443, Protocol: "https", Reason: "address", Message: "an address of this machine\x1b[2J", Line: "{host: 10.0.0.1}", Count: 1},
 			{Asked: "not a host", Reason: "malformed-name", Message: "no host", Count: 1},
 		}
@@ -28,7 +29,7 @@ func TestLearnPrintsTheBlock(t *testing.T) {
 	if !r.Flags.Learn || r.Flags.Publish == nil || r.Flags.Publish.To != "none" {
 		t.Errorf("%+v", r.Flags)
 	}
-	want := "egress:\n  - {host: a.example, protocol: http, paths: [/x]}\n  - b.example\n"
+	want := "egress:\n  - {host: a.example, protocol: http, paths: [/x]}\n  - b.example\n  - {host: g.example, protocol: git, paths: [/team/lib]}\n"
 	if w.out.String() != want {
 		t.Errorf("stdout:\n%s", w.out)
 	}

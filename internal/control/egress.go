@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -213,6 +214,22 @@ func proxyConfig(m sallyport.Manifest, rules []sallyport.EgressRule, seed string
 		c.Authority, err = gateway.NewAuthority([]byte(seed), time.Now())
 	}
 	return c, err
+}
+
+// resolved are the operator's addresses of names; port 0 stands for the one that was asked for.
+func resolved(m sallyport.Manifest) (map[string]netip.AddrPort, error) {
+	out := map[string]netip.AddrPort{}
+	for name, text := range m.Resolve {
+		to, err := netip.ParseAddrPort(text)
+		if a, plain := netip.ParseAddr(text); plain == nil {
+			to, err = netip.AddrPortFrom(a, 0), nil
+		}
+		if err != nil {
+			return nil, &sallyport.Error{Op: "read manifest", Code: sallyport.CodeCorrupt, Subject: "resolve." + name, Err: err}
+		}
+		out[name] = to
+	}
+	return out, nil
 }
 
 // closeGateway ends the credentials; it comes before anything else at an agent's end.

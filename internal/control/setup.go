@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -563,19 +562,6 @@ func setupUnknown(r sallyport.Report) []string {
 		}
 	}
 	return out
-}
-
-// resolved are the operator's addresses of names.
-func resolved(m sallyport.Manifest) (map[string]netip.Addr, error) {
-	out := map[string]netip.Addr{}
-	for name, text := range m.Resolve {
-		a, err := netip.ParseAddr(text)
-		if err != nil {
-			return nil, &sallyport.Error{Op: "read manifest", Code: sallyport.CodeCorrupt, Subject: "resolve." + name, Err: err}
-		}
-		out[name] = a
-	}
-	return out, nil
 }
 
 // keepSetups is how long what setup left is kept after its last use.

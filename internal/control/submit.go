@@ -198,6 +198,11 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 		if in.Agent, err = agent.Override(in.Agent, os.Getenv); err != nil {
 			return fail(err)
 		}
+		if e := in.Agent.Endpoint; e != nil {
+			if err := gateway.Check(*e); err != nil {
+				return fail(err)
+			}
+		}
 	}
 	in.Host = hostFacts()
 	tools, err := c.tools(repo, in, r.Environ)

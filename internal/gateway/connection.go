@@ -18,10 +18,10 @@ import (
 type way struct {
 	name      egress.Name
 	port      uint16
-	protocol  egress.Protocol // TCP: passed as it is. HTTPS: a ClientHello for name must come first. HTTP: read
-	opened    bool            // HTTPS: TLS ends here and each request is judged; else it passes unread
-	quota     *quota          // nil where requests are judged: each has its own rule's
-	addresses []netip.Addr    // judged; nil where requests are judged: resolved when one is forwarded
+	protocol  egress.Protocol  // TCP: passed as it is. HTTPS: a ClientHello for name must come first. HTTP: read
+	opened    bool             // HTTPS: TLS ends here and each request is judged; else it passes unread
+	quota     *quota           // nil where requests are judged: each has its own rule's
+	addresses []netip.AddrPort // judged; nil where requests are judged: resolved when one is forwarded
 }
 
 // decide opens a way for what CONNECT or SOCKS asks. The error is a *denial, or what the resolver said.
@@ -83,7 +83,7 @@ func (s *Server) reach(ctx context.Context, name egress.Name, port uint16) (*way
 	if err != nil || w.protocol != egress.TCP {
 		return w, nil, err
 	}
-	upstream, err := s.proxy.dial(ctx, w.addresses, port)
+	upstream, err := s.proxy.dial(ctx, w.addresses)
 	return w, upstream, err
 }
 
@@ -143,7 +143,7 @@ func closeWith(ctx context.Context, c net.Conn) func() bool {
 }
 
 func (s *Server) dialTLS(c net.Conn, hello []byte, w *way, e *Event) {
-	upstream, err := s.proxy.dial(s.live, w.addresses, w.port)
+	upstream, err := s.proxy.dial(s.live, w.addresses)
 	if err != nil {
 		s.broke(e, err)
 		s.alert(c, hello, err)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -24,9 +25,9 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 
 // addresses resolves name once and returns the addresses that may be dialled: what was judged here is dialled, and the
 // name is not asked for again. A *denial if there are addresses and none may be.
-func (p *proxy) addresses(ctx context.Context, name egress.Name, port uint16, protocol egress.Protocol) ([]netip.Addr, error) {
-	if a, ok := p.Resolve[name.String()]; ok {
-		return []netip.Addr{a.Unmap()}, nil
+func (p *proxy) addresses(ctx context.Context, name egress.Name, port uint16, protocol egress.Protocol) ([]netip.AddrPort, error) {
+	if to, ok := p.Resolve[name.String()]; ok {
+		return []netip.AddrPort{netip.AddrPortFrom(to.Addr().Unmap(), cmp.Or(to.Port(), port))}, nil
 	}
 	all := []netip.Addr{name.Addr()}
 	if !name.IsAddr() {
@@ -37,10 +38,10 @@ func (p *proxy) addresses(ctx context.Context, name egress.Name, port uint16, pr
 			return nil, err
 		}
 	}
-	var may []netip.Addr
+	var may []netip.AddrPort
 	for _, a := range all {
 		if p.mayDial(a, name, port, protocol) && len(may) < maxAddresses {
-			may = append(may, a.Unmap())
+			may = append(may, netip.AddrPortFrom(a.Unmap(), port))
 		}
 	}
 	switch {
@@ -82,13 +83,13 @@ func privateAddress(q egress.Request, a netip.Addr) *denial {
 }
 
 // dial tries the addresses in order and returns the last failure.
-func (p *proxy) dial(ctx context.Context, addresses []netip.Addr, port uint16) (net.Conn, error) {
+func (p *proxy) dial(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	err := error(&net.AddrError{Err: "no address", Addr: ""})
 	for _, a := range addresses {
 		var c net.Conn
-		if c, err = p.Dial(ctx, "tcp", netip.AddrPortFrom(a, port).String()); err == nil {
+		if c, err = p.Dial(ctx, "tcp", a.String()); err == nil {
 			return c, nil
 		}
 	}
@@ -105,5 +106,5 @@ func (p *proxy) dialName(ctx context.Context, addr string, protocol egress.Proto
 	if err != nil {
 		return nil, err
 	}
-	return p.dial(ctx, may, port)
+	return p.dial(ctx, may)
 }

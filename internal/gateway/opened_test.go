@@ -26,7 +26,7 @@ func opening(t *testing.T, more ...func(*ProxyConfig)) func(*Config) {
 	return func(c *Config) {
 		c.Proxy.Authority = authority(t)
 		c.Proxy.Roots = x509.NewCertPool()
-		for name, at := range map[string]netip.Addr{"api.example.com": loopback, "forge.example.com": loopback} {
+		for name, at := range map[string]netip.AddrPort{"api.example.com": asAsked, "forge.example.com": asAsked} {
 			c.Proxy.Resolve[name] = at
 		}
 		for _, f := range more {

@@ -36,7 +36,8 @@ type ProxyConfig struct {
 	Roots *x509.CertPool
 	// Resolve is the operator's own: names whose address is not looked up. Keys are canonical names. An address here
 	// may be one that is not public, since a person named it.
-	Resolve map[string]netip.Addr
+	// With a port other than 0, that one is dialled in place of the one that was asked for.
+	Resolve map[string]netip.AddrPort
 	// Dial opens a connection to an address and port that was decided on, never to a name. nil: net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Lookup gives a name's addresses. nil: the system's resolver, without its search list.
@@ -89,7 +90,8 @@ func (c ProxyConfig) Check() error {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: "forges", Message: fmt.Sprintf("%.80q: expected a host name in its canonical form", f), Err: err}
 		}
 	}
-	for name, a := range c.Resolve {
+	for name, to := range c.Resolve {
+		a := to.Addr()
 		n, err := egress.Host(name)
 		if err != nil || n.String() != name || n.IsAddr() {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: "resolve", Message: fmt.Sprintf("%.80q: expected a host name in its canonical form", name), Err: err}

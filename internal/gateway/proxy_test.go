@@ -40,7 +40,10 @@ type proxyRig struct {
 	told   []Denied
 }
 
-var loopback = netip.MustParseAddr("127.0.0.1")
+var (
+	loopback = netip.MustParseAddr("127.0.0.1")
+	asAsked  = netip.AddrPortFrom(loopback, 0) // with the port that was asked for
+)
 
 // newProxyRig starts both upstreams with h; rules get their ports, change the Config.
 func newProxyRig(t *testing.T, h http.HandlerFunc, rules func(r *proxyRig) []egress.Rule, change ...func(*Config)) *proxyRig {
@@ -50,7 +53,7 @@ func newProxyRig(t *testing.T, h http.HandlerFunc, rules func(r *proxyRig) []egr
 	t.Cleanup(r.tls.Close)
 	c := Config{Proxy: &ProxyConfig{
 		Rules:   rules(r),
-		Resolve: map[string]netip.Addr{"plain.example.com": loopback, "example.com": loopback, "www.example.com": loopback},
+		Resolve: map[string]netip.AddrPort{"plain.example.com": asAsked, "example.com": asAsked, "www.example.com": asAsked},
 		Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			r.dials.Add(1)
 			return new(net.Dialer).DialContext(ctx, network, addr)

@@ -153,17 +153,26 @@ func (m *resolveMap) read(r *reader, n ast.Node, _ string) error {
 			return r.expected(p.Key, "a host's name in lower case")
 		}
 		value, _ := textOf(p.Value)
-		addr, err := netip.ParseAddr(value)
-		if err != nil || addr.Zone() != "" {
-			return r.expected(p.Value, "an address such as 192.0.2.1")
+		to, ok := address(value)
+		if !ok {
+			return r.expected(p.Value, "an address such as 192.0.2.1, or one with a port such as 192.0.2.1:8443")
 		}
-		(*m)[text] = addr.Unmap().String()
+		(*m)[text] = to
 	}
 	return nil
 }
 
+// address is an address, with a port or without, in its one spelling.
+func address(text string) (string, bool) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Unmap().String(), a.Zone() == ""
+	}
+	to, err := netip.ParseAddrPort(text)
+	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), err == nil && to.Port() != 0 && to.Addr().Zone() == ""
+}
+
 func (m *resolveMap) schema() object {
-	return object{"type": "object", "additionalProperties": object{"type": "string", "minLength": 2, "maxLength": 45}}
+	return object{"type": "object", "additionalProperties": object{"type": "string", "minLength": 2, "maxLength": 53}}
 }
 
 // egress is what the agent may reach: what the repository asks for (granted: checkGrants) and the user's own file

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/pem"
 	"fmt"
 	"net"
@@ -178,6 +180,8 @@ func TestEgressOpened(t *testing.T) {
 		source := w.File(filepath.Join(w.Dir, "client", "main.go"), `package main
 
 import (
+	"archive/zip"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -229,6 +233,75 @@ func main() {
 			t.Errorf("a push went through:\n%s", log)
 		}
 	})
+}
+
+// TestPackageManagers: npm, go and pip fetch over https through a rule that lists reads, with no word said to them
+// about an authority or a proxy.
+func TestPackageManagers(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Small()
+	for _, p := range []string{"npm", "go", "/usr/bin/pip3"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skip("missing capability: " + p)
+		}
+	}
+	r := &registry{files: map[string][]byte{}}
+	server := httptest.NewTLSServer(r)
+	t.Cleanup(server.Close)
+	r.port = port(t, server.URL)
+	w.File(filepath.Join(w.Home, ".config", "sallyport", "config.yaml"), "version: 1\nresolve: {example.com: 127.0.0.1}\n")
+	w.Env = append(w.Env, "SSL_CERT_FILE="+w.File(filepath.Join(w.Dir, "outside.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))))
+	at := "https://example.com:" + r.port
+	r.addModule(w)
+	integrity := r.add(w, "1.0.0")
+	r.files["/simple/dep/"] = []byte(`<a href="/packages/dep-1.0-py3-none-any.whl">dep-1.0-py3-none-any.whl</a>`)
+	r.files["/packages/dep-1.0-py3-none-any.whl"] = wheel(t)
+	w.File("npm/package.json", packageJSON("1.0.0"))
+	w.File("npm/package-lock.json", strings.ReplaceAll(r.lock("1.0.0", integrity), r.url(), at))
+	w.Commit("what to fetch")
+	script := strings.Join([]string{
+		"echo good > a",
+		"cp -r npm /tmp/npm && (cd /tmp/npm && npm_config_offline=false npm ci --ignore-scripts --no-audit --no-fund --registry " + at + "/ && node -p \"'npm: ' + require('dep').version\")",
+		"mkdir /tmp/go && (cd /tmp/go && printf 'module x\\n\\ngo 1.24\\n' > go.mod && GOPROXY=" + at + " GONOSUMDB=dep.test GONOSUMCHECK=1 GOFLAGS=-mod=mod go mod download dep.test/dep@v1.0.0 && echo go: $(ls $(go env GOMODCACHE)/dep.test))",
+		"/usr/bin/pip3 download -q --no-deps --no-cache-dir -d /tmp/pip --index-url " + at + "/simple/ dep && echo pip: $(ls /tmp/pip)",
+		"true",
+	}, "\n")
+	rep := w.Run("fetched", script, "--egress", "{host: example.com, port: "+r.port+"}").Want(0).Report()
+	log := w.Log(rep.Attempt, "agent")
+	for _, want := range []string{"npm: 1.0.0", "go: dep@v1.0.0", "pip: dep-1.0-py3-none-any.whl"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the agent did not say %q:\n%s\nrefused: %+v\nasked: %q", want, log, rep.Refusals, r.heard())
+		}
+	}
+	if len(rep.Refusals) != 0 {
+		t.Errorf("%+v", rep.Refusals)
+	}
+}
+
+// wheel is a Python package of one file.
+func wheel(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, text := range map[string]string{
+		"dep.py":                     "version = 1\n",
+		"dep-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: dep\nVersion: 1.0\n",
+		"dep-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"dep-1.0.dist-info/RECORD":   "dep.py,,\ndep-1.0.dist-info/METADATA,,\ndep-1.0.dist-info/WHEEL,,\ndep-1.0.dist-info/RECORD,,\n",
+	} {
+		f, err := z.Create(name)
+		if err == nil {
+			_, err = f.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // TestEgressEmpty: nothing listed is nothing, and there is not even a way to ask.

@@ -32,21 +32,23 @@ type registry struct {
 func newRegistry(t *testing.T, w *world.World) *registry {
 	t.Helper()
 	r := &registry{files: map[string][]byte{}}
-	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
-		r.mu.Lock()
-		r.asked = append(r.asked, q.Method+" "+q.URL.Path)
-		b, ok := r.files[q.URL.Path]
-		r.mu.Unlock()
-		if !ok {
-			http.NotFound(rw, q)
-			return
-		}
-		_, _ = rw.Write(b)
-	}))
+	s := httptest.NewServer(r)
 	t.Cleanup(s.Close)
 	r.port = port(t, s.URL)
 	w.File(filepath.Join(w.Home, ".config", "sallyport", "config.yaml"), "version: 1\nresolve: {registry.test: 127.0.0.1}\n")
 	return r
+}
+
+func (r *registry) ServeHTTP(rw http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	r.asked = append(r.asked, q.Method+" "+q.URL.Path)
+	b, ok := r.files[q.URL.Path]
+	r.mu.Unlock()
+	if !ok {
+		http.NotFound(rw, q)
+		return
+	}
+	_, _ = rw.Write(b)
 }
 
 func (r *registry) heard() []string {
@@ -82,6 +84,23 @@ func (r *registry) add(w *world.World, version string) (integrity string) {
 	defer r.mu.Unlock()
 	r.files["/dep/-/dep-"+version+".tgz"] = b.Bytes()
 	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// addModule publishes dep.test/dep v1.0.0 as a Go module proxy does.
+func (r *registry) addModule(w *world.World) {
+	w.T.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, text := range map[string]string{"go.mod": "module dep.test/dep\n", "dep.go": "package dep\n\nconst Version = 1\n"} {
+		f, err := z.Create("dep.test/dep@v1.0.0/" + name)
+		w.Must(err)
+		_, err = f.Write([]byte(text))
+		w.Must(err)
+	}
+	w.Must(z.Close())
+	r.files["/dep.test/dep/@v/v1.0.0.info"] = []byte(`{"Version":"v1.0.0"}`)
+	r.files["/dep.test/dep/@v/v1.0.0.mod"] = []byte("module dep.test/dep\n")
+	r.files["/dep.test/dep/@v/v1.0.0.zip"] = b.Bytes()
 }
 
 func packageJSON(version string) string {
@@ -241,18 +260,7 @@ func TestSetupGo(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("missing capability: go")
 	}
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for name, text := range map[string]string{"go.mod": "module dep.test/dep\n", "dep.go": "package dep\n\nconst Version = 1\n"} {
-		f, err := z.Create("dep.test/dep@v1.0.0/" + name)
-		w.Must(err)
-		_, err = f.Write([]byte(text))
-		w.Must(err)
-	}
-	w.Must(z.Close())
-	r.files["/dep.test/dep/@v/v1.0.0.info"] = []byte(`{"Version":"v1.0.0"}`)
-	r.files["/dep.test/dep/@v/v1.0.0.mod"] = []byte("module dep.test/dep\n")
-	r.files["/dep.test/dep/@v/v1.0.0.zip"] = b.Bytes()
+	r.addModule(w)
 	w.File("go.mod", "module job.test\n\ngo 1.24\n\nrequire dep.test/dep v1.0.0\n")
 	w.File("job.go", "package job\n\nimport \"dep.test/dep\"\n\nconst V = dep.Version\n")
 	w.File("job_test.go", "package job\n\nimport \"testing\"\n\nfunc TestV(t *testing.T) {\n\tif V != 1 {\n\t\tt.Fail()\n\t}\n}\n")

@@ -186,10 +186,10 @@ func (b *bench) inside(ctx context.Context, f *factory, self string, control, se
 	if err != nil {
 		return fail(err)
 	}
-	home := netip.MustParseAddr("127.0.0.1")
+	home := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 0)
 	g, err := gateway.Serve(ctx, ln, gateway.Config{Proxy: &gateway.ProxyConfig{Questions: questions,
 		Rules:   []sallyport.EgressRule{{Host: "control.test", Port: control, Protocol: "tcp"}, {Host: "server.test", Port: server, Protocol: "tcp"}},
-		Resolve: map[string]netip.Addr{"control.test": home, "server.test": home}}})
+		Resolve: map[string]netip.AddrPort{"control.test": home, "server.test": home}}})
 	if err != nil {
 		return fail(err)
 	}

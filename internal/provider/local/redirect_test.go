@@ -82,7 +82,7 @@ func (o *outside) proxy() *gateway.ProxyConfig {
 			{Host: "ssh.test", Port: portOf(o.first), Protocol: "tcp"},
 			{Host: "127.0.0.1", Port: portOf(o.first), Protocol: "tcp"},
 		},
-		Resolve: map[string]netip.Addr{},
+		Resolve: map[string]netip.AddrPort{},
 	}
 }
 
@@ -90,7 +90,7 @@ func (o *outside) proxy() *gateway.ProxyConfig {
 func (o *outside) serve(t *testing.T, l *live, c *gateway.ProxyConfig) *gateway.Server {
 	t.Helper()
 	for _, name := range []string{"files.test", "a.wild.test", "b.wild.test", "example.com", "ssh.test"} {
-		c.Resolve[name] = netip.MustParseAddr("127.0.0.1")
+		c.Resolve[name] = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 0)
 	}
 	files, err := l.Egress(t.Context())
 	must(t, err)

@@ -20,6 +20,7 @@ var attempts = map[string]func(args []string){
 	"reach":     reach,
 	"zombies":   zombies,
 	"bulk":      bulk,
+	"out":       out,
 }
 
 func init() { runtime.LockOSThread() } // main stays on the first thread
