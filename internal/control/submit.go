@@ -242,7 +242,7 @@ func credentialThere(a sallyport.Agent, getenv func(string) string) error {
 	name := a.Endpoint.CredentialEnv
 	refuse := func(message string) error {
 		return &sallyport.Error{Op: "choose the agent", Code: sallyport.CodeUnsupported, Subject: a.Name, Message: message,
-			Hint: "set " + name + " where you call sallyport; the sandbox only ever holds a placeholder"}
+			Hint: "set " + name + " where you call sallyport, the sandbox only ever holds a placeholder; or lend it a subscription: docs/guide-credentials.md"}
 	}
 	value := getenv(name)
 	if value == "" {

@@ -32,8 +32,12 @@ type exchange struct {
 	quota      *quota
 	credential *Credential // nil: none is put in
 	secret     string      // its value
-	body       io.Reader   // what leaves instead of the request's own body; nil: that
 	model      *model      // nil: not to the agent's endpoint
+	charge     Charge      // nil where no Budget has a word
+
+	read  bool // whole is the body
+	whole []byte
+	held  int64 // of heldBodies
 }
 
 // exchange forwards one request to the host that its rule allows.
@@ -44,6 +48,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
 	}
 	x, no := admit(r)
 	if no == nil {
+		defer s.release(x)
 		no = s.lookInto(w, r, x)
 	}
 	if no == nil {
@@ -160,24 +165,21 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 	body := &meteredBody{countedBody: countedBody{r: r.Body, rc: rc, max: math.MaxInt64}, quota: x.quota}
 	transport := s.proxy.transports[x.Protocol]
 	if x.model != nil {
-		transport = x.model.transport
-	}
-	if x.model != nil || s.metered(x) {
-		body.max = maxBody
-	}
-	if x.body != nil {
-		body.r = io.NopCloser(x.body)
+		body.max, transport = maxBody, x.model.transport
 	}
 	// Also when the answer is cut by a panic. After the close the transport touches the connection no more.
 	defer func() { _ = body.Close(); e.Up += body.passed.Load() }()
-	out, answered := x.request(r, body), func(*http.Response) {}
-	if s.metered(x) {
-		a := s.afford(w, r, e, x, body)
-		if a == nil {
-			return
-		}
-		defer a.Close()
-		out, answered = a.request(out), a.answered
+	metered := s.metered(x)
+	if metered && !s.afford(w, r, e, x) {
+		return
+	}
+	if x.read {
+		body.r = &wholeBody{x.whole}
+	}
+	out := x.request(r, body)
+	if metered {
+		defer x.charge.Close()
+		out = told(out, x.charge)
 	}
 	res, err := transport.RoundTrip(out)
 	switch {
@@ -191,7 +193,10 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 		s.sayBroken(w, e, err)
 	default:
 		defer res.Body.Close()
-		answered(res)
+		if metered {
+			x.charge.Answer(res.StatusCode, res.Header)
+			res.Body = &seenBody{res.Body, x.charge}
+		}
 		s.bring(w, res, e, x, body)
 	}
 }
@@ -209,7 +214,10 @@ func (x *exchange) request(r *http.Request, body io.ReadCloser) *http.Request {
 	if x.model != nil {
 		out.URL, out.Host = x.model.targets[r.RequestURI], x.model.base.Host
 	}
-	if r.ContentLength == 0 {
+	if x.read {
+		out.ContentLength = int64(len(x.whole))
+	}
+	if out.ContentLength == 0 {
 		out.Body = http.NoBody
 	}
 	endToEnd(out.Header, r.Header)

@@ -29,6 +29,9 @@ const (
 	// maxConnections bounds descriptors and goroutines that one Attempt can hold outside its own cgroup.
 	// Both real agents use fewer than ten.
 	maxConnections = 64
+	// maxStreams bounds what one connection of HTTP/2 asks at the same time, so that all of them together hold no more than
+	// some thousand requests. Package managers ask for fewer than twenty.
+	maxStreams = 32
 	// maxAcceptsPerSecond bounds the processor time that a flood of connections costs outside the sandbox.
 	maxAcceptsPerSecond = 500
 	// maxBody is what the largest known model API takes in one request.

@@ -44,23 +44,19 @@ func (s *Server) lookInto(w http.ResponseWriter, r *http.Request, x *exchange) *
 	case kind == "" || kind == "text/plain" || strings.HasSuffix(kind, "json"):
 		limit = maxBody
 	}
-	var body []byte
 	if limit > 0 {
 		if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 			return because(x.Request, ReasonRequestEncoding, "")
 		}
-		counted := &countedBody{r: r.Body, rc: http.NewResponseController(w), max: limit}
-		var err error
-		if body, err = io.ReadAll(counted); err != nil {
-			return because(x.Request, ReasonBody, "one that decides is read whole, up to 1 MiB of a form or a query; or it was cut")
+		if no := s.hold(w, r, x, limit); no != nil {
+			return no
 		}
-		x.body = bytes.NewReader(body)
 	}
-	if forge && !egress.ForgeRead(x.Request, body) {
+	if forge && !egress.ForgeRead(x.Request, x.whole) {
 		return because(x.Request, ReasonForge, "")
 	}
 	if x.credential != nil && limit > 0 {
-		if what := login(kind, params["boundary"], body); what != "" {
+		if what := login(kind, params["boundary"], x.whole); what != "" {
 			return because(x.Request, ReasonOther, what)
 		}
 	}

@@ -83,6 +83,7 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10},
 		ErrorLog:                     log.New(io.Discard, "", 0), // its lines hold the sandbox's bytes
 		BaseContext:                  func(net.Listener) context.Context { return s.live },
 	}

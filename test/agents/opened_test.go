@@ -1,10 +1,13 @@
 package agents
 
 import (
+	"fmt"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/agent"
@@ -25,11 +28,12 @@ func TestAgentsThroughOpenedTLS(t *testing.T) {
 	presets := map[string]string{"claude-code": "anthropic", "codex": "openai"}
 	hosts := map[string]string{"claude-code": "api.anthropic.com", "codex": "api.openai.com"}
 	headers := map[string]string{"claude-code": "header: x-api-key", "codex": `header: authorization, prefix: "Bearer "`}
-	for _, name := range agent.Names() {
-		t.Run(name, func(t *testing.T) {
+	for _, who := range append(agent.Names(), "claude-code by subscription") {
+		t.Run(who, func(t *testing.T) {
 			t.Parallel()
+			name, login, _ := strings.Cut(who, " ")
 			a := apis[name]
-			m := &scripted{Endpoint: model.New(model.Script{Commands: []string{"printf 'good\\n' > a"}, Credential: credential, Placeholder: "sallyport-", Closing: closing}, nil),
+			m := &scripted{Endpoint: model.New(model.Script{Commands: []string{"printf 'good\\n' > a"}, Credential: credential, Placeholder: "sallyport-", Login: login != "", Closing: closing}, nil),
 				arrived: make(chan struct{}, 64), hold: make(chan struct{})}
 			close(m.hold)
 			m.server = httptest.NewUnstartedServer(m)
@@ -38,9 +42,16 @@ func TestAgentsThroughOpenedTLS(t *testing.T) {
 			m.server.StartTLS()
 			t.Cleanup(m.server.Close)
 			w := newWorld(t, world.Ordinary)
+			lent := "from: {env: MODEL_KEY}, " + headers[name] + ", env: " + a.keyEnv
+			if login != "" {
+				lent = `from: {login: claude-code}, header: authorization, prefix: "Bearer "`
+				file := w.File(filepath.Join(w.Home, ".claude", ".credentials.json"), fmt.Sprintf(`{"claudeAiOauth":{"accessToken":%q,"refreshToken":"sk-ant-ort01-%s","expiresAt":%d,"scopes":["user:inference"],"subscriptionType":"max"}}`,
+					credential, strings.Repeat("r", 40), time.Now().Add(time.Hour).UnixMilli()))
+				w.Must(os.Chmod(file, 0o600))
+			}
 			w.File(filepath.Join(w.Home, ".config", "sallyport", "config.yaml"), "version: 1\n"+
 				"resolve: {"+hosts[name]+": \""+strings.TrimPrefix(m.server.URL, "https://")+"\"}\n"+
-				"credentials:\n  - {name: model, from: {env: MODEL_KEY}, host: "+hosts[name]+", "+headers[name]+", env: "+a.keyEnv+"}\n")
+				"credentials:\n  - {name: model, host: "+hosts[name]+", "+lent+"}\n")
 			w.Env = append(w.Env, path(w), "MODEL_KEY="+credential, "SSL_CERT_FILE="+w.File(filepath.Join(w.Dir, "outside.pem"), authority))
 			rep := w.Sallyport("run", "--name", "x", "-m", "Make a good.", "--egress", presets[name], "--credential", "model", "--json", "--", "sh", "-c", plainly[name]).Want(0).Report()
 			if rep.State != sallyport.AttemptAccepted || w.Git("show", rep.Branch+":a") != "good" {

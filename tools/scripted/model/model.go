@@ -25,6 +25,7 @@ type Script struct {
 	Closing       string // the last turn's text
 	Credential    string // the only one that is accepted
 	Placeholder   string // must never arrive; empty: not watched for
+	Login         bool   // the Messages API is asked with a subscription's token, as a bearer
 	Input, Output int    // tokens that each answer says it took; both 0: 11 and 7
 }
 
@@ -112,6 +113,9 @@ func (e *Endpoint) checkIdentity(h http.Header, header, prefix string) string {
 				}
 			}
 		}
+	}
+	if e.script.Login {
+		header, prefix = "Authorization", "Bearer "
 	}
 	got, want := h.Values(header), prefix+e.script.Credential
 	if e.script.Credential == "" || len(got) != 1 || subtle.ConstantTimeCompare([]byte(got[0]), []byte(want)) != 1 {
