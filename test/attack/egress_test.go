@@ -86,7 +86,7 @@ func (e *elsewhere) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 var (
-	outLine = regexp.MustCompile(`(?m)^OUT (.*?): (.*) \((\d+) ms\)$`)
+	outLine = regexp.MustCompile(`(?m)^OUT \[(.*?)\] (.*) \((\d+) ms\)$`)
 	// capUSD lets a few requests of the storm through, at 1000 tokens of output each.
 	capUSD = 0.05
 )

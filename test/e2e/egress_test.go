@@ -180,8 +180,6 @@ func TestEgressOpened(t *testing.T) {
 		source := w.File(filepath.Join(w.Dir, "client", "main.go"), `package main
 
 import (
-	"archive/zip"
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -264,7 +262,7 @@ func TestPackageManagers(t *testing.T) {
 		"echo good > a",
 		"cp -r npm /tmp/npm && (cd /tmp/npm && npm_config_offline=false npm ci --ignore-scripts --no-audit --no-fund --registry " + at + "/ && node -p \"'npm: ' + require('dep').version\")",
 		"mkdir /tmp/go && (cd /tmp/go && printf 'module x\\n\\ngo 1.24\\n' > go.mod && GOPROXY=" + at + " GONOSUMDB=dep.test GONOSUMCHECK=1 GOFLAGS=-mod=mod go mod download dep.test/dep@v1.0.0 && echo go: $(ls $(go env GOMODCACHE)/dep.test))",
-		"/usr/bin/pip3 download -q --no-deps --no-cache-dir -d /tmp/pip --index-url " + at + "/simple/ dep && echo pip: $(ls /tmp/pip)",
+		"PIP_NO_INDEX=0 /usr/bin/pip3 download -q --no-deps --no-cache-dir -d /tmp/pip --index-url " + at + "/simple/ dep && echo pip: $(ls /tmp/pip)",
 		"true",
 	}, "\n")
 	rep := w.Run("fetched", script, "--egress", "{host: example.com, port: "+r.port+"}").Want(0).Report()
