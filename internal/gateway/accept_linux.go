@@ -54,40 +54,6 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// wait blocks until a connection may be there (true) or Close was called (false).
-func (l *listener) wait() bool {
-	l.mu.Lock()
-	d := l.rate.delay(time.Now())
-	l.mu.Unlock()
-	if d > 0 {
-		l.pause(d)
-	}
-	for {
-		fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}, {Fd: int32(l.stop), Events: unix.POLLIN}}
-		_, err := unix.Poll(fds, -1)
-		if fds[1].Revents != 0 {
-			return false
-		}
-		if err == nil && fds[0].Revents != 0 {
-			return true
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			l.pause(100 * time.Millisecond)
-		}
-	}
-}
-
-// pause sleeps, less when Close is called meanwhile.
-func (l *listener) pause(d time.Duration) {
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(l.stop), Events: unix.POLLIN}}, int((d+time.Millisecond-1)/time.Millisecond))
-}
-
-func (l *listener) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
-
 // tame makes a connection of an accepted descriptor. Linux copies the listener's options to it, and the
 // sandbox sets those: SO_LINGER would make close(2) wait for the sandbox even on a non-blocking descriptor,
 // SO_RCVLOWAT would keep small requests from waking us.

@@ -54,19 +54,15 @@ func openListener(fd, port int, cookie uint64) (*listener, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, denied("O_NONBLOCK cannot be set", err)
 	}
-	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return nil, &sallyport.Error{Op: "listen for the agent", Code: sallyport.CodeUnavailable, Message: "no descriptor left for the stop signal", Err: err}
-	}
 	if !claimNamespace(cookie) {
-		_ = unix.Close(stop)
 		return nil, denied("another live listener already accepts in that network namespace", nil)
 	}
-	return &listener{
-		fd: fd, stop: stop, cookie: cookie,
-		addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port},
-		idle: make(chan struct{}),
-	}, nil
+	h, err := hand(fd, func() { releaseNamespace(cookie) })
+	if err != nil {
+		releaseNamespace(cookie)
+		return nil, &sallyport.Error{Op: "listen for the agent", Code: sallyport.CodeUnavailable, Message: "no descriptor left for the stop signal", Err: err}
+	}
+	return &listener{handed: h, addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}}, nil
 }
 
 // duplicate does not use File.Fd, which would change the flags of the shared description.
@@ -203,101 +199,24 @@ func releaseNamespace(cookie uint64) {
 	delete(namespaces, cookie)
 }
 
-// listener implements net.Listener. Its descriptors are closed by whoever leaves last, never under a call
-// that still uses them.
+// listener implements net.Listener.
 type listener struct {
-	fd, stop int
-	cookie   uint64
-	addr     net.Addr
+	*handed
+	addr net.Addr
 
 	redirected bool // a connection may have been meant to go elsewhere
 
 	afterPoll func() // tests: runs between poll and accept4
-
-	mu     sync.Mutex
-	rate   rate
-	inside int  // calls of Accept under way
-	closed bool // no further call enters
-	idle   chan struct{}
 }
 
 func (l *listener) Addr() net.Addr { return l.addr }
 
-func (l *listener) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return false
-	}
-	l.inside++
-	return true
-}
-
-func (l *listener) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.inside--
-	if l.closed && l.inside == 0 {
-		l.release()
-	}
-}
-
-// release is called once, with mu held, when no call uses the descriptors.
-func (l *listener) release() {
-	_ = unix.Close(l.fd)
-	_ = unix.Close(l.stop)
-	releaseNamespace(l.cookie)
-	close(l.idle)
-}
-
 // Close stops accepting; repeat: nil. It returns within a second even if the sandbox holds a thread of ours
 // in accept4; that thread is freed in the background.
 func (l *listener) Close() error {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
+	if l.shut() && !l.left(250*time.Millisecond) {
+		go l.force()
+		l.left(750 * time.Millisecond)
 	}
-	l.closed = true
-	if l.inside == 0 {
-		l.release()
-		l.mu.Unlock()
-		return nil
-	}
-	// With a call inside, the descriptors stay valid until it leaves.
-	_, _ = unix.Write(l.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	l.mu.Unlock()
-	if l.left(250 * time.Millisecond) {
-		return nil
-	}
-	go l.free()
-	l.left(750 * time.Millisecond)
 	return nil
-}
-
-func (l *listener) left(d time.Duration) bool {
-	select {
-	case <-l.idle:
-		return true
-	case <-time.After(d):
-		return false
-	}
-}
-
-// free ends the hostile case: a thread of ours blocks in accept4 because the sandbox cleared O_NONBLOCK and
-// took the connection. shutdown wakes it with EINVAL, unless the sandbox calls listen again at that very
-// instant; so it is repeated. This ends the socket for later holders too: it was turned against us.
-func (l *listener) free() {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		l.mu.Lock()
-		if l.inside == 0 {
-			l.mu.Unlock()
-			return
-		}
-		_ = unix.Shutdown(l.fd, unix.SHUT_RDWR)
-		l.mu.Unlock()
-		if l.left(wait) {
-			return
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -183,22 +182,14 @@ func (c *led) wanted() netip.AddrPort { return c.to }
 
 // Questions is the socket on which a sandbox asks for names. The other side shares its open file description, so every
 // receive and send says itself that it must not block.
-type Questions struct {
-	fd, stop int
-
-	mu     sync.Mutex
-	rate   rate
-	inside bool
-	closed bool
-	idle   chan struct{}
-}
+type Questions struct{ *handed }
 
 func newQuestions(fd int) (*Questions, error) {
-	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	h, err := hand(fd, func() {})
 	if err != nil {
 		return nil, &sallyport.Error{Op: "listen for questions", Code: sallyport.CodeUnavailable, Message: "no descriptor left for the stop signal", Err: err}
 	}
-	return &Questions{fd: fd, stop: stop, idle: make(chan struct{})}, nil
+	return &Questions{h}, nil
 }
 
 // maxQuestion is more than a question may have: longer ones are answered with an error, not cut into good ones.
@@ -241,76 +232,10 @@ func addressOf(sa unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// wait blocks until a question may be there (true) or Close was called (false).
-func (q *Questions) wait() bool {
-	q.mu.Lock()
-	d := q.rate.delay(time.Now())
-	q.mu.Unlock()
-	if d > 0 {
-		q.pause(d)
-	}
-	for {
-		fds := []unix.PollFd{{Fd: int32(q.fd), Events: unix.POLLIN}, {Fd: int32(q.stop), Events: unix.POLLIN}}
-		_, err := unix.Poll(fds, -1)
-		if fds[1].Revents != 0 {
-			return false
-		}
-		if err == nil && fds[0].Revents != 0 {
-			return true
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			q.pause(100 * time.Millisecond)
-		}
-	}
-}
-
-func (q *Questions) pause(d time.Duration) {
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(q.stop), Events: unix.POLLIN}}, int((d+time.Millisecond-1)/time.Millisecond))
-}
-
-func (q *Questions) enter() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed || q.inside {
-		return false
-	}
-	q.inside = true
-	return true
-}
-
-func (q *Questions) leave() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.inside = false
-	if q.closed {
-		q.release()
-	}
-}
-
-// release is called once, with mu held, when no call uses the descriptors.
-func (q *Questions) release() {
-	closeFDs([]int{q.fd, q.stop})
-	close(q.idle)
-}
-
 // Close stops answering, and leaves the socket itself for a later holder. Repeat: nil. It returns within a second.
 func (q *Questions) Close() error {
-	q.mu.Lock()
-	if q.closed {
-		q.mu.Unlock()
-		return nil
-	}
-	q.closed = true
-	if !q.inside {
-		q.release()
-		q.mu.Unlock()
-		return nil
-	}
-	_, _ = unix.Write(q.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	q.mu.Unlock()
-	select {
-	case <-q.idle:
-	case <-time.After(time.Second):
+	if q.shut() {
+		q.left(time.Second)
 	}
 	return nil
 }
