@@ -23,20 +23,21 @@ var arrows = map[string]string{
 	"internal/evidence":       "",
 	"internal/screen":         "",
 	"internal/review":         "internal/egress internal/screen",
+	"internal/pattern":        "",
 	"internal/toolchain":      "",
-	"internal/agent":          "",
+	"internal/agent":          "internal/pattern",
 	"internal/egress":         "",
 	"internal/setup":          "",
 	"internal/gateway":        "internal/egress",
-	"internal/spend":          "",
-	"internal/manifest":       "internal/checks internal/egress internal/setup",
+	"internal/spend":          "internal/pattern",
+	"internal/manifest":       "internal/checks internal/egress internal/pattern internal/setup",
 	"internal/contain":        "",
 	"internal/contain/cgroup": "",
 	"internal/collect":        "",
-	"internal/checks":         "",
+	"internal/checks":         "internal/pattern",
 	"internal/secret":         "",
 	"internal/credential":     "",
-	"internal/inspect":        "internal/checks internal/secret",
+	"internal/inspect":        "internal/checks internal/pattern internal/secret",
 	"internal/reconcile":      "internal/lifecycle internal/provider",
 	"internal/journal":        "internal/lifecycle",
 	"internal/journal/sqlite": "internal/journal internal/lifecycle",
@@ -48,8 +49,8 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
-	"internal/cli":     "internal/control internal/agent internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/review internal/screen",
+	"internal/control": "internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
+	"internal/cli":     "internal/agent internal/control internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.

@@ -6,17 +6,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // presetName is what a preset may be called: it is a file's name, a flag's value and part of a Manifest.
-var presetName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+var presetName = pattern.New(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 // bare is the name that a Manifest gives to a user's own command.
 const bare = "command"

@@ -1,13 +1,14 @@
 package checks
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 var (
-	assertWord = regexp.MustCompile(`(?i)^(?:assert\w*|expect\w*|refute\w*|should\w*|verify\w*|must_\w+|ensure\w*|check\w*|raises\w*|fail|failnow|ck_assert\w*|cr_assert\w*|g_assert\w*|is_?equal|deepequal\w*|approx)$`)
+	assertWord = pattern.New(`(?i)^(?:assert\w*|expect\w*|refute\w*|should\w*|verify\w*|must_\w+|ensure\w*|check\w*|raises\w*|fail|failnow|ck_assert\w*|cr_assert\w*|g_assert\w*|is_?equal|deepequal\w*|approx)$`)
 	// goFails are the methods by which a Go test fails, and packages of assertions.
 	goFails   = setOf("Error Errorf Fatal Fatalf Fail FailNow")
 	goAsserts = setOf("require assert is qt be")
@@ -53,18 +54,18 @@ var jsAsserts = setOf("is not equal notEqual same notSame deepEqual notDeepEqual
 
 // disabling are words that take a test, or a part of it, out of the run; focusing ones take out all others.
 var (
-	disabling = regexp.MustCompile(`\b(?:t|tb|b|f|s|c) \. (?:Skip|Skipf|SkipNow|skip|todo)\b|` +
+	disabling = pattern.New(`\b(?:t|tb|b|f|s|c) \. (?:Skip|Skipf|SkipNow|skip|todo)\b|` +
 		`\bpytest \. (?:mark \. )?(?:skip|skipif|xfail|importorskip)\b|\bunittest \. (?:skip\w*|expectedFailure)\b|@ (?:skip\w*|expectedFailure|Disabled\w*|Ignore)\b|\bskipTest \(|\bSkipTest\b|\b__test__ = False|` +
 		`\b(?:it|test|describe|context|suite|specify) \. (?:skip\w*|todo|fixme|failing|fails)\b|\bthis \. skip \(|\b(?:skip|todo) : (?:true|["'` + "`" + `])|` +
 		`\b(?:xit|xtest|xdescribe|xcontext|xspecify|xscenario|xfeature)\b|` +
 		`# \[ (?:ignore|cfg_attr \( .*ignore|cfg \( any \( \) \))|\[ (?:Ignore|Explicit)\b|\bSkip = "|\benabled = false|\bassume(?:True|False|That)\b|` +
 		`\bmarkTest(?:Skipped|Incomplete)\b|\bDISABLED_|\b(?:GTEST_SKIP|BOOST_TEST_DISABLED|SUCCEED)\b|@ (?:tag|moduletag) :? ?skip|^(?:skip|pending)\b`)
-	focusing = regexp.MustCompile(`\b(?:it|test|describe|context|suite|specify) \. only\b|^(?:fit|fdescribe|fcontext|fspecify|ddescribe|iit)\b|\bonly : true|@ focus\b|, :? ?focus (?:=> true|do)\b|focus : true`)
+	focusing = pattern.New(`\b(?:it|test|describe|context|suite|specify) \. only\b|^(?:fit|fdescribe|fcontext|fspecify|ddescribe|iit)\b|\bonly : true|@ focus\b|, :? ?focus (?:=> true|do)\b|focus : true`)
 	// swallowing ends a run, or takes its failure for nothing.
-	swallowing = regexp.MustCompile(`\bos \. (?:_exit|Exit|abort) \( 0? ?\)|\bos \. (?:_exit|Exit) \( 0 \)|\bsys \. exit \( (?:0 )?\)|\bprocess \. (?:exit|reallyExit) \( (?:0 )?\)|\bprocess :: exit \( 0 \)|\bSystem \. exit \( 0 \)|\brecover \( \)|` +
+	swallowing = pattern.New(`\bos \. (?:_exit|Exit|abort) \( 0? ?\)|\bos \. (?:_exit|Exit) \( 0 \)|\bsys \. exit \( (?:0 )?\)|\bprocess \. (?:exit|reallyExit) \( (?:0 )?\)|\bprocess :: exit \( 0 \)|\bSystem \. exit \( 0 \)|\brecover \( \)|` +
 		`\bsuppress \(|\bcatch (?:\( [^)]*\) )?\{ (?:return ;? ?)?\}|\. catch \( (?:\( \w* ?\)|\w+) => (?:\{ \}|null|undefined|void 0) \)|\brescue => nil|\brescue nil\b|\|\| (?:true|:)$|^set \+ e$|\bexit 0$|\bcontinueOnError\b`)
-	swallowHead = regexp.MustCompile(`^except\b.*:$|^\} ?catch\b.*\{$|^catch\b.*\{$|^rescue\b`)
-	swallowBody = regexp.MustCompile(`^(?:pass|\.\.\.|return|continue|\}|end|return ;)(?: [;)}]*)?$`)
+	swallowHead = pattern.New(`^except\b.*:$|^\} ?catch\b.*\{$|^catch\b.*\{$|^rescue\b`)
+	swallowBody = pattern.New(`^(?:pass|\.\.\.|return|continue|\}|end|return ;)(?: [;)}]*)?$`)
 )
 
 // trivial reports whether an assertion cannot fail: of a constant, or of a thing with itself.
@@ -89,8 +90,8 @@ func trivial(l *language, c codeLine) bool {
 }
 
 var (
-	constantTruth = regexp.MustCompile(`(?i)\bassert (?:not (?:false|none|0)|true|1)(?: ,.*)?$|\bassert\w* !? ?\( (?:t , )?(?:true|1|! ?false)(?: [,)].*)?$|\b(?:assert|require) \. (?:true|ok|truthy) \( (?:t , )?true\b|\bassert\w* .*(?: or true|\|\| true)\b|\bassert(?:false|nil|null|none)\w* \( (?:false|nil|null|none) \)|^if (?:false|! true)(?: && .*)? \{|^if .* && false \{`)
-	chain         = regexp.MustCompile(`^(?:await )?expect \( (.+?) \) \. (?:to\w*|to \. \w+|to \. \w+ \. \w+) \( (.+?) \)(?: ;)?$`)
+	constantTruth = pattern.New(`(?i)\bassert (?:not (?:false|none|0)|true|1)(?: ,.*)?$|\bassert\w* !? ?\( (?:t , )?(?:true|1|! ?false)(?: [,)].*)?$|\b(?:assert|require) \. (?:true|ok|truthy) \( (?:t , )?true\b|\bassert\w* .*(?: or true|\|\| true)\b|\bassert(?:false|nil|null|none)\w* \( (?:false|nil|null|none) \)|^if (?:false|! true)(?: && .*)? \{|^if .* && false \{`)
+	chain         = pattern.New(`^(?:await )?expect \( (.+?) \) \. (?:to\w*|to \. \w+|to \. \w+ \. \w+) \( (.+?) \)(?: ;)?$`)
 )
 
 func sameChain(text string) bool {
@@ -149,9 +150,9 @@ func sameArguments(args []string) bool {
 // strong and weak are comparisons by what they let pass. A step from the first list to the second, or to
 // none, lets more pass.
 var (
-	strong    = regexp.MustCompile(`(?i)^(?:assert_?(?:list|dict|tuple|set|sequence|multiline)?_?equals?|assert_?eq|assert_?same|assert_?is|asserteq|equal|equals|equalvalues|exactly|jsoneq|tobe|toequal|tostrictequal|tomatchobject|tohavebeencalledwith|tohavebeencalledtimes|tothrowerror|deepequal|deepstrictequal|strictequal|eq|eql|isequalto|assertarrayequals|assert_called_once_with|assert_called_with|expect_eq|assert_eq|assertcountequal|same|is|elementsmatch|errorIs|errorAs|eqerror|asserterroris|toequaltypeof|assertalmostequal)$`)
-	weak      = regexp.MustCompile(`(?i)^(?:assert_?true|assert_?false|assert_?is_?not_?none|assert_?not_?none|assert_?not_?null|assert_?in|assert_?is_?instance|assert_?greater\w*|assert_?less\w*|assertregex|assert|ok|true|truthy|false|falsy|notnil|notempty|contains|containselementof|subset|error|noerror|notequal|notequals|greater\w*|less\w*|tobetruthy|tobefalsy|tobedefined|tobenull|tocontain|tocontainequal|tomatch|tohavebeencalled|tohaveproperty|tothrow|tobegreater\w*|tobeless\w*|tobecloseto|tobeinstanceof|include|isnotnull|isnotempty|isnotequalto|assertnotnull|assertnotempty|assertthat|assert_called|assert_called_once|expect_true|assert_ne|match|indelta|inepsilon|withinduration|isnotzero|notzero|assert_not_equal\w*|assertnotequal\w*|not)$`)
-	bound     = regexp.MustCompile(`(?i)(?:timeout|deadline|toleran|epsilon|^eps$|delta|^abs$|^rel$|rtol|atol|threshold|within|^max|limit|retries|retry|attempts|eventually|closeto|almost|duration|second|minute|^ms$|indelta|inepsilon|sleep|wait|approx|margin|slack|fuzz|error_?rate|flak)`)
-	places    = regexp.MustCompile(`(?i)(?:places|closeto|digits|decimal|precision)`)
+	strong    = pattern.New(`(?i)^(?:assert_?(?:list|dict|tuple|set|sequence|multiline)?_?equals?|assert_?eq|assert_?same|assert_?is|asserteq|equal|equals|equalvalues|exactly|jsoneq|tobe|toequal|tostrictequal|tomatchobject|tohavebeencalledwith|tohavebeencalledtimes|tothrowerror|deepequal|deepstrictequal|strictequal|eq|eql|isequalto|assertarrayequals|assert_called_once_with|assert_called_with|expect_eq|assert_eq|assertcountequal|same|is|elementsmatch|errorIs|errorAs|eqerror|asserterroris|toequaltypeof|assertalmostequal)$`)
+	weak      = pattern.New(`(?i)^(?:assert_?true|assert_?false|assert_?is_?not_?none|assert_?not_?none|assert_?not_?null|assert_?in|assert_?is_?instance|assert_?greater\w*|assert_?less\w*|assertregex|assert|ok|true|truthy|false|falsy|notnil|notempty|contains|containselementof|subset|error|noerror|notequal|notequals|greater\w*|less\w*|tobetruthy|tobefalsy|tobedefined|tobenull|tocontain|tocontainequal|tomatch|tohavebeencalled|tohaveproperty|tothrow|tobegreater\w*|tobeless\w*|tobecloseto|tobeinstanceof|include|isnotnull|isnotempty|isnotequalto|assertnotnull|assertnotempty|assertthat|assert_called|assert_called_once|expect_true|assert_ne|match|indelta|inepsilon|withinduration|isnotzero|notzero|assert_not_equal\w*|assertnotequal\w*|not)$`)
+	bound     = pattern.New(`(?i)(?:timeout|deadline|toleran|epsilon|^eps$|delta|^abs$|^rel$|rtol|atol|threshold|within|^max|limit|retries|retry|attempts|eventually|closeto|almost|duration|second|minute|^ms$|indelta|inepsilon|sleep|wait|approx|margin|slack|fuzz|error_?rate|flak)`)
+	places    = pattern.New(`(?i)(?:places|closeto|digits|decimal|precision)`)
 	timeUnits = map[string]int{"Nanosecond": 1, "Microsecond": 2, "Millisecond": 3, "Second": 4, "Minute": 5, "Hour": 6, "from_nanos": 1, "from_micros": 2, "from_millis": 3, "from_secs": 4}
 )

@@ -2,24 +2,25 @@ package checks
 
 import (
 	"io"
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // sign is a line by which a tool says that it could not build or load something. word stands in every such
 // line, and is looked for first.
 type sign struct {
 	word string
-	line *regexp.Regexp // nil: the word alone says it
+	line pattern.Pattern // nil: the word alone says it
 }
 
 // signs by the family of languages whose tools give them.
 var signs = map[string][]sign{
 	"go": {
-		{"[build failed]", regexp.MustCompile(`^FAIL\s+\S+ \[build failed\]$`)},
-		{"[setup failed]", regexp.MustCompile(`^FAIL\s+\S+ \[setup failed\]$`)},
+		{"[build failed]", pattern.New(`^FAIL\s+\S+ \[build failed\]$`)},
+		{"[setup failed]", pattern.New(`^FAIL\s+\S+ \[setup failed\]$`)},
 		{`"Action":"build-fail"`, nil},
-		{".go:", regexp.MustCompile(`^(?:vet: )?[^\s"{]+\.go:\d+:\d+: (?:undefined|syntax error|expected |invalid operation|cannot use|declared and not used|missing return|too many|not enough|imported and not used|"[^"]+" imported and not used|\S+ redeclared|mismatched types|invalid argument|duplicate |unknown field|no required module|non-)`)},
+		{".go:", pattern.New(`^(?:vet: )?[^\s"{]+\.go:\d+:\d+: (?:undefined|syntax error|expected |invalid operation|cannot use|declared and not used|missing return|too many|not enough|imported and not used|"[^"]+" imported and not used|\S+ redeclared|mismatched types|invalid argument|duplicate |unknown field|no required module|non-)`)},
 	},
 	"python": {
 		{"ERROR collecting ", nil},
@@ -35,7 +36,7 @@ var signs = map[string][]sign{
 	"node": {
 		{"SyntaxError: ", nil},
 		{"SyntaxError [", nil},
-		{"error TS", regexp.MustCompile(`\berror TS\d+: `)},
+		{"error TS", pattern.New(`\berror TS\d+: `)},
 		{"Test suite failed to run", nil},
 		{"Cannot find module ", nil},
 		{"ERR_MODULE_NOT_FOUND", nil},
@@ -44,26 +45,26 @@ var signs = map[string][]sign{
 	},
 	"rust": {
 		{"could not compile `", nil},
-		{"error", regexp.MustCompile(`^error(?:\[E\d{4}\])?: (?:aborting due to|expected |unexpected |cannot find|unresolved|mismatched|this file contains)`)},
-		{"error[E", regexp.MustCompile(`^error\[E\d{4}\]: `)},
+		{"error", pattern.New(`^error(?:\[E\d{4}\])?: (?:aborting due to|expected |unexpected |cannot find|unresolved|mismatched|this file contains)`)},
+		{"error[E", pattern.New(`^error\[E\d{4}\]: `)},
 		{"failed to parse manifest at ", nil},
 	},
 	"java": {
 		{"COMPILATION ERROR", nil},
 		{"Compilation failed", nil},
-		{".java:", regexp.MustCompile(`\.java:(?:\[\d+,\d+\]|\d+: error:)`)},
-		{"compile", regexp.MustCompile(`^> Task :\S*compile\S* FAILED$`)},
-		{".kt:", regexp.MustCompile(`^e: .*\.kt:\d+`)},
+		{".java:", pattern.New(`\.java:(?:\[\d+,\d+\]|\d+: error:)`)},
+		{"compile", pattern.New(`^> Task :\S*compile\S* FAILED$`)},
+		{".kt:", pattern.New(`^e: .*\.kt:\d+`)},
 	},
 	"c": {
-		{"rror: ", regexp.MustCompile(`^\S+:\d+(?::\d+)?: (?:fatal )?error: `)},
+		{"rror: ", pattern.New(`^\S+:\d+(?::\d+)?: (?:fatal )?error: `)},
 		{"undefined reference to ", nil},
-		{"ld returned ", regexp.MustCompile(`ld returned \d+ exit status`)},
+		{"ld returned ", pattern.New(`ld returned \d+ exit status`)},
 		{"linker command failed", nil},
 		{"_NOT_BUILT", nil},
 	},
 	"ruby": {
-		{"error", regexp.MustCompile(`(?i)syntax errors? (?:found|, )|syntax error, unexpected`)},
+		{"error", pattern.New(`(?i)syntax errors? (?:found|, )|syntax error, unexpected`)},
 		{"An error occurred while loading ", nil},
 		{"cannot load such file -- ", nil},
 	},
@@ -71,7 +72,7 @@ var signs = map[string][]sign{
 		{"Parse error: ", nil},
 	},
 	"dotnet": {
-		{"error ", regexp.MustCompile(`\berror (?:CS|FS|BC|MSB|NU)\d{4}: `)},
+		{"error ", pattern.New(`\berror (?:CS|FS|BC|MSB|NU)\d{4}: `)},
 	},
 	"elixir": {
 		{"== Compilation error in file ", nil},

@@ -1,8 +1,9 @@
 package checks
 
 import (
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // A closing form is read by one function that is given each line and the runs so far.
@@ -21,7 +22,7 @@ func (c *closingReader) line(s string)        { c.read(s, &c.runs) }
 func (c *closingReader) tally() (count, bool) { return c.total(), c.seen }
 
 // worded matches "3 passed" and the like.
-var worded = regexp.MustCompile(`(\d+) ([a-z]+)`)
+var worded = pattern.New(`(\d+) ([a-z]+)`)
 
 // words sums the numbers of a list such as "1 failed, 2 passed" by their words; others are left out.
 func words(list string, passed, failed, skipped string) count {
@@ -50,8 +51,8 @@ func oneOf(word, list string) bool {
 }
 
 var (
-	pytestCollected = regexp.MustCompile(`^collected (\d+) items?\b(?:.* (\d+) selected)?`)
-	pytestClosing   = regexp.MustCompile(`^=*\s*((?:\d+ [a-z]+(?: [a-z]+)?(?:, )?)+|no tests ran) in [0-9.]+s?(?: seconds)?(?: \([0-9:]+\))?\s*=*$`)
+	pytestCollected = pattern.New(`^collected (\d+) items?\b(?:.* (\d+) selected)?`)
+	pytestClosing   = pattern.New(`^=*\s*((?:\d+ [a-z]+(?: [a-z]+)?(?:, )?)+|no tests ran) in [0-9.]+s?(?: seconds)?(?: \([0-9:]+\))?\s*=*$`)
 )
 
 func pytest(s string, r *runs) {
@@ -74,9 +75,9 @@ func pytest(s string, r *runs) {
 }
 
 var (
-	unittestRan    = regexp.MustCompile(`^Ran (\d+) tests? in [0-9.]+s$`)
-	unittestStatus = regexp.MustCompile(`^(OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$`)
-	unittestCount  = regexp.MustCompile(`([a-z ]+)=(\d+)`)
+	unittestRan    = pattern.New(`^Ran (\d+) tests? in [0-9.]+s$`)
+	unittestStatus = pattern.New(`^(OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$`)
+	unittestCount  = pattern.New(`([a-z ]+)=(\d+)`)
 )
 
 // unittest reads Python's own.
@@ -101,7 +102,7 @@ func unittest(s string, r *runs) {
 	}
 }
 
-var nodeClosing = regexp.MustCompile(`^(?:ℹ|#) (tests|pass|fail|cancelled|skipped|todo) +(\d+)$`)
+var nodeClosing = pattern.New(`^(?:ℹ|#) (tests|pass|fail|cancelled|skipped|todo) +(\d+)$`)
 
 // node reads the closing lines of node:test in its spec and TAP form, and those of tape.
 func node(s string, r *runs) {
@@ -132,18 +133,18 @@ func node(s string, r *runs) {
 	}
 }
 
-var nodeIdle = regexp.MustCompile(`^(?:✔|✖|(?:not )?ok \d+ -) /\S.*\.[cm]?[jt]sx?(?: \([0-9.]+ms\))?(?: #.*)?$`)
+var nodeIdle = pattern.New(`^(?:✔|✖|(?:not )?ok \d+ -) /\S.*\.[cm]?[jt]sx?(?: \([0-9.]+ms\))?(?: #.*)?$`)
 
 // nodeFile reports whether a line is the point that node:test counts for a file in which no test ran: one that
 // left at once, for example.
 func nodeFile(s string) bool { return strings.Contains(s, " /") && nodeIdle.MatchString(s) }
 
-var npmLine = regexp.MustCompile(`^> (?:@[\w.-]+/)?[\w.-]+@\S+ \S+`)
+var npmLine = pattern.New(`^> (?:@[\w.-]+/)?[\w.-]+@\S+ \S+`)
 
 // npmScript reports whether npm or pnpm says here that it starts a package's script.
 func npmScript(s string) bool { return strings.HasPrefix(s, "> ") && npmLine.MatchString(s) }
 
-var jestClosing = regexp.MustCompile(`^Tests: +((?:\d+ [a-z]+, )*)(\d+) total$`)
+var jestClosing = pattern.New(`^Tests: +((?:\d+ [a-z]+, )*)(\d+) total$`)
 
 func jest(s string, r *runs) {
 	switch {
@@ -161,8 +162,8 @@ func jest(s string, r *runs) {
 }
 
 var (
-	vitestStart   = regexp.MustCompile(`^ *(?:RUN|DEV) +v\d+\.\S+`)
-	vitestClosing = regexp.MustCompile(`^ +Tests +(?:(.*) \((\d+)\)|no tests)$`)
+	vitestStart   = pattern.New(`^ *(?:RUN|DEV) +v\d+\.\S+`)
+	vitestClosing = pattern.New(`^ +Tests +(?:(.*) \((\d+)\)|no tests)$`)
 )
 
 func vitest(s string, r *runs) {
@@ -182,7 +183,7 @@ func vitest(s string, r *runs) {
 	}
 }
 
-var mochaClosing = regexp.MustCompile(`^ +(\d+) (passing|failing|pending)(?: \(.*\))?$`)
+var mochaClosing = pattern.New(`^ +(\d+) (passing|failing|pending)(?: \(.*\))?$`)
 
 func mocha(s string, r *runs) {
 	if npmScript(s) {
@@ -207,10 +208,10 @@ func mocha(s string, r *runs) {
 }
 
 var (
-	cargoStart   = regexp.MustCompile(`^running (\d+) tests?$`)
-	cargoClosing = regexp.MustCompile(`^test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; `)
-	nextestStart = regexp.MustCompile(`^ +Starting (\d+) tests? across `)
-	nextestEnd   = regexp.MustCompile(`^ +Summary \[ *[0-9.]+s\] (\d+)(?:/\d+)? tests? run: (.*)$`)
+	cargoStart   = pattern.New(`^running (\d+) tests?$`)
+	cargoClosing = pattern.New(`^test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; `)
+	nextestStart = pattern.New(`^ +Starting (\d+) tests? across `)
+	nextestEnd   = pattern.New(`^ +Summary \[ *[0-9.]+s\] (\d+)(?:/\d+)? tests? run: (.*)$`)
 )
 
 // cargo reads `cargo test`, a run per test binary, and nextest. Neither closes what it has not announced.

@@ -1,11 +1,12 @@
 package checks
 
 import (
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
-var rspecClosing = regexp.MustCompile(`^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? occurred outside of examples)?$`)
+var rspecClosing = pattern.New(`^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? occurred outside of examples)?$`)
 
 func rspec(s string, r *runs) {
 	if !strings.Contains(s, " example") {
@@ -17,7 +18,7 @@ func rspec(s string, r *runs) {
 	}
 }
 
-var minitestClosing = regexp.MustCompile(`^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors, (\d+) (?:skips|pendings)`)
+var minitestClosing = pattern.New(`^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors, (\d+) (?:skips|pendings)`)
 
 // minitest reads Ruby's, and test-unit.
 func minitest(s string, r *runs) {
@@ -31,10 +32,10 @@ func minitest(s string, r *runs) {
 }
 
 var (
-	phpunitOK     = regexp.MustCompile(`^OK \((\d+) tests?, \d+ assertions?\)$`)
-	phpunitCounts = regexp.MustCompile(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
-	phpunitCount  = regexp.MustCompile(`, ([A-Z][A-Za-z ]*): (\d+)`)
-	phpunitStart  = regexp.MustCompile(`^PHPUnit \d+\.\S+ by `)
+	phpunitOK     = pattern.New(`^OK \((\d+) tests?, \d+ assertions?\)$`)
+	phpunitCounts = pattern.New(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
+	phpunitCount  = pattern.New(`, ([A-Z][A-Za-z ]*): (\d+)`)
+	phpunitStart  = pattern.New(`^PHPUnit \d+\.\S+ by `)
 )
 
 func phpunit(s string, r *runs) {
@@ -68,7 +69,7 @@ func phpunitEnd(total int, rest string) count {
 	return c
 }
 
-var mavenClosing = regexp.MustCompile(`^(?:\[[A-Z]+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
+var mavenClosing = pattern.New(`^(?:\[[A-Z]+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
 
 // maven reads the closing lines of surefire and failsafe, one per module; those of a class tell its time too.
 func maven(s string, r *runs) {
@@ -85,7 +86,7 @@ func maven(s string, r *runs) {
 	}
 }
 
-var gradleClosing = regexp.MustCompile(`^(\d+) tests? completed(?:, (\d+) failed)?(?:, (\d+) skipped)?$`)
+var gradleClosing = pattern.New(`^(\d+) tests? completed(?:, (\d+) failed)?(?:, (\d+) skipped)?$`)
 
 // gradle reads the line that it prints where a test failed; of a pass it says nothing.
 func gradle(s string, r *runs) {
@@ -99,7 +100,7 @@ func gradle(s string, r *runs) {
 	}
 }
 
-var dotnetClosing = regexp.MustCompile(`^(?:Passed|Failed|Skipped)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+), Total: +(\d+)`)
+var dotnetClosing = pattern.New(`^(?:Passed|Failed|Skipped)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+), Total: +(\d+)`)
 
 func dotnet(s string, r *runs) {
 	if strings.HasPrefix(s, "Starting test execution") {
@@ -111,7 +112,7 @@ func dotnet(s string, r *runs) {
 	}
 }
 
-var ctestClosing = regexp.MustCompile(`^\d+% tests passed, (\d+) tests? failed out of (\d+)$`)
+var ctestClosing = pattern.New(`^\d+% tests passed, (\d+) tests? failed out of (\d+)$`)
 
 func ctest(s string, r *runs) {
 	if strings.HasPrefix(s, "No tests were found!!!") {
@@ -124,7 +125,7 @@ func ctest(s string, r *runs) {
 	}
 }
 
-var exunitClosing = regexp.MustCompile(`^(?:\d+ doctests?, )?(?:\d+ propert(?:y|ies), )?(\d+) tests?, (\d+) failures?(.*)$`)
+var exunitClosing = pattern.New(`^(?:\d+ doctests?, )?(?:\d+ propert(?:y|ies), )?(\d+) tests?, (\d+) failures?(.*)$`)
 
 func exunit(s string, r *runs) {
 	if strings.HasPrefix(s, "There are no tests to run") {

@@ -6,8 +6,9 @@ import (
 	"go/token"
 	"go/types"
 	"path"
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // goInfo is what one file alone tells of its names and types; what it takes from elsewhere is not known, and
@@ -31,7 +32,7 @@ func goCheck(fset *token.FileSet, f *ast.File, info *types.Info) map[string]int 
 // emptyImports gives every package by its likely name and with nothing in it.
 type emptyImports struct{}
 
-var majorVersion = regexp.MustCompile(`^v\d+$`)
+var majorVersion = pattern.New(`^v\d+$`)
 
 func (emptyImports) Import(name string) (*types.Package, error) {
 	base := path.Base(name)

@@ -3,8 +3,9 @@ package checks
 import (
 	"encoding/json"
 	"hash/fnv"
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // maxNames bounds how many tests are told apart; further ones are not counted.
@@ -113,9 +114,9 @@ type goText struct {
 func newGo() reader { return &goText{names: names{}} }
 
 var (
-	goRun     = regexp.MustCompile(`^=== RUN   (\S+)$`)
-	goEnd     = regexp.MustCompile(`^(?: {4})*--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
-	goPackage = regexp.MustCompile(`^(ok  |FAIL|\?   |)\t(\S+)(\s+(?:\(cached\)|[0-9.]+s))?(.*)$`)
+	goRun     = pattern.New(`^=== RUN   (\S+)$`)
+	goEnd     = pattern.New(`^(?: {4})*--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
+	goPackage = pattern.New(`^(ok  |FAIL|\?   |)\t(\S+)(\s+(?:\(cached\)|[0-9.]+s))?(.*)$`)
 )
 
 func (g *goText) line(s string) {

@@ -5,30 +5,31 @@ import (
 	"go/parser"
 	"go/token"
 	"path"
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // content rules by the end of a file's name.
 var loadedLines = []struct {
 	end, runner, why string
-	line             *regexp.Regexp
+	line             pattern.Pattern
 }{
-	{".py", "pytest", "names plugins that are loaded before the tests", regexp.MustCompile(`(?m)^\s*pytest_plugins\b`)},
-	{".py", "pytest", "is a hook or fixture that applies to every test", regexp.MustCompile(`(?m)^\s*(?:def pytest_\w+\(|@pytest\.(?:hookimpl|fixture)\(.*autouse\s*=\s*True)`)},
-	{".py", "unittest", "decides by itself which tests are run", regexp.MustCompile(`(?m)^\s*def (?:load_tests|setUpModule|tearDownModule)\(`)},
-	{".py", "python", "can end the interpreter while it is imported", regexp.MustCompile(`(?m)^(?:os\._exit|sys\.exit|exit|quit|atexit\.register)\(`)},
+	{".py", "pytest", "names plugins that are loaded before the tests", pattern.New(`(?m)^\s*pytest_plugins\b`)},
+	{".py", "pytest", "is a hook or fixture that applies to every test", pattern.New(`(?m)^\s*(?:def pytest_\w+\(|@pytest\.(?:hookimpl|fixture)\(.*autouse\s*=\s*True)`)},
+	{".py", "unittest", "decides by itself which tests are run", pattern.New(`(?m)^\s*def (?:load_tests|setUpModule|tearDownModule)\(`)},
+	{".py", "python", "can end the interpreter while it is imported", pattern.New(`(?m)^(?:os\._exit|sys\.exit|exit|quit|atexit\.register)\(`)},
 	{".js", "node", "can end the runner or say that it passed", nodeEnds},
 	{".mjs", "node", "can end the runner or say that it passed", nodeEnds},
 	{".cjs", "node", "can end the runner or say that it passed", nodeEnds},
 	{".ts", "node", "can end the runner or say that it passed", nodeEnds},
 	{".mts", "node", "can end the runner or say that it passed", nodeEnds},
-	{".rs", "cargo", "runs before the tests", regexp.MustCompile(`(?m)^\s*#\[(?:ctor|ctor::ctor|test_runner)\b|^\s*#!\[test_runner\(`)},
-	{".rs", "cargo", "can end the runner", regexp.MustCompile(`\bprocess::exit\(0\)`)},
-	{".rb", "ruby", "runs when the tests have ended", regexp.MustCompile(`(?m)^\s*(?:at_exit\b|exit!)`)},
+	{".rs", "cargo", "runs before the tests", pattern.New(`(?m)^\s*#\[(?:ctor|ctor::ctor|test_runner)\b|^\s*#!\[test_runner\(`)},
+	{".rs", "cargo", "can end the runner", pattern.New(`\bprocess::exit\(0\)`)},
+	{".rb", "ruby", "runs when the tests have ended", pattern.New(`(?m)^\s*(?:at_exit\b|exit!)`)},
 }
 
-var nodeEnds = regexp.MustCompile(`\bprocess\.(?:exit|reallyExit|abort)\(|\bprocess\.exitCode\s*=|\bprocess\.on\(\s*['"](?:exit|beforeExit)`)
+var nodeEnds = pattern.New(`\bprocess\.(?:exit|reallyExit|abort)\(|\bprocess\.exitCode\s*=|\bprocess\.on\(\s*['"](?:exit|beforeExit)`)
 
 // LoadedContent is Loaded for what only the content of a test or source file shows: code that a runner runs
 // besides the tests, or that can end it.
@@ -41,7 +42,7 @@ func LoadedContent(name string, content []byte) (runner, why string, ok bool) {
 	}
 	end := strings.ToLower(path.Ext(name))
 	for _, l := range loadedLines {
-		if l.end == end && l.line.Match(content) {
+		if l.end == end && l.line().Match(content) {
 			return l.runner, l.why, true
 		}
 	}

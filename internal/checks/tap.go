@@ -1,8 +1,9 @@
 package checks
 
 import (
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // tap reads the Test Anything Protocol, versions 12 to 14, and the closing line of prove. It counts the
@@ -22,10 +23,10 @@ const tapDepth = 16
 func newTAP() reader { return &tap{} }
 
 var (
-	tapPoint = regexp.MustCompile(`^( *)(not )?ok(?: +\d+)?(?: (.*))?$`)
-	tapPlan  = regexp.MustCompile(`^1\.\.(\d+)(?: *#.*)?$`)
-	tapSkip  = regexp.MustCompile(`(?i)(?:^|[^\\])# *(skip|todo)`)
-	prove    = regexp.MustCompile(`^Files=\d+, Tests=(\d+), `)
+	tapPoint = pattern.New(`^( *)(not )?ok(?: +\d+)?(?: (.*))?$`)
+	tapPlan  = pattern.New(`^1\.\.(\d+)(?: *#.*)?$`)
+	tapSkip  = pattern.New(`(?i)(?:^|[^\\])# *(skip|todo)`)
+	prove    = pattern.New(`^Files=\d+, Tests=(\d+), `)
 )
 
 func (t *tap) line(s string) {

@@ -5,8 +5,9 @@ import (
 	"go/parser"
 	gotoken "go/token"
 	"path"
-	"regexp"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // unit is one test of a file, or another function of it; the unit without a name is what stands outside.
@@ -110,31 +111,31 @@ func goUnits(name string, src []byte, lines []codeLine) ([]unit, bool) {
 	return out, true
 }
 
-var goTest = regexp.MustCompile(`^(?:Test|Fuzz|Example)(?:$|[^a-z])`)
+var goTest = pattern.New(`^(?:Test|Fuzz|Example)(?:$|[^a-z])`)
 
 // heads are how tests and other functions begin, by language. The first group is the name; without one it is
 // the first string of the line.
-var heads = map[string]struct{ test, other *regexp.Regexp }{
-	"python":     {regexp.MustCompile(`^(?:async\s+)?def\s+(test\w*)|^test\s+"`), regexp.MustCompile(`^(?:async\s+)?def\s+(\w+)|^class\s+(\w+)|^describe\s+"`)},
+var heads = map[string]struct{ test, other pattern.Pattern }{
+	"python":     {pattern.New(`^(?:async\s+)?def\s+(test\w*)|^test\s+"`), pattern.New(`^(?:async\s+)?def\s+(\w+)|^class\s+(\w+)|^describe\s+"`)},
 	"javascript": {jsTest, jsOther},
 	"typescript": {jsTest, jsOther},
-	"rust":       {nil, regexp.MustCompile(`^(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*fn\s+(\w+)`)},
-	"ruby":       {regexp.MustCompile(`^(?:it|specify|test|scenario|example|xit|fit|xspecify|xscenario)\b|^def\s+(test_\w+)`), regexp.MustCompile(`^(?:[fx]?(?:describe|context|feature)|RSpec\.describe)\b|^def\s+(\w+)|^class\s+(\w+)`)},
+	"rust":       {nil, pattern.New(`^(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*fn\s+(\w+)`)},
+	"ruby":       {pattern.New(`^(?:it|specify|test|scenario|example|xit|fit|xspecify|xscenario)\b|^def\s+(test_\w+)`), pattern.New(`^(?:[fx]?(?:describe|context|feature)|RSpec\.describe)\b|^def\s+(\w+)|^class\s+(\w+)`)},
 	"c":          {cTest, cOther},
 	"c++":        {cTest, cOther},
-	"plain":      {regexp.MustCompile(`^@test\s+["']|^(?:function\s+)?(test\w*)\s*\(\)|^subtest\s+["']`), regexp.MustCompile(`^(?:function\s+)?(\w+)\s*\(\)\s*\{`)},
+	"plain":      {pattern.New(`^@test\s+["']|^(?:function\s+)?(test\w*)\s*\(\)|^subtest\s+["']`), pattern.New(`^(?:function\s+)?(\w+)\s*\(\)\s*\{`)},
 	// Java, Kotlin, Scala, C#, Swift, PHP: a test has a mark above it, or is named so.
-	"": {regexp.MustCompile(`^(?:[\w<>\[\],.?]+\s+)*(test\w*|Test\w+|` + "`[^`]+`" + `)\s*\([^;]*$`), regexp.MustCompile(`^(?:[\w<>\[\],.?]+\s+)+([\w$]+)\s*\([^;]*$`)},
+	"": {pattern.New(`^(?:[\w<>\[\],.?]+\s+)*(test\w*|Test\w+|` + "`[^`]+`" + `)\s*\([^;]*$`), pattern.New(`^(?:[\w<>\[\],.?]+\s+)+([\w$]+)\s*\([^;]*$`)},
 }
 
 var (
-	jsTest  = regexp.MustCompile(`^(?:await\s+|return\s+)?(?:it|test|specify|xit|xtest|xspecify|fit|t\.test|Deno\.test)(?:\.\w+)*\s*[(` + "`" + `]`)
-	jsOther = regexp.MustCompile(`^(?:[fx]?(?:describe|context|suite))(?:\.\w+)*\s*[(` + "`" + `]|^(?:export\s+)?(?:async\s+)?function\s*\*?\s*(\w+)`)
-	cTest   = regexp.MustCompile(`^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|TEST_CASE_METHOD|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST|Test|Ensure)\s*\(\s*([^)]*)\)`)
-	cOther  = regexp.MustCompile(`^(?:[\w*&:<>]+\s+)+\**(\w+)\s*\([^;]*$`)
+	jsTest  = pattern.New(`^(?:await\s+|return\s+)?(?:it|test|specify|xit|xtest|xspecify|fit|t\.test|Deno\.test)(?:\.\w+)*\s*[(` + "`" + `]`)
+	jsOther = pattern.New(`^(?:[fx]?(?:describe|context|suite))(?:\.\w+)*\s*[(` + "`" + `]|^(?:export\s+)?(?:async\s+)?function\s*\*?\s*(\w+)`)
+	cTest   = pattern.New(`^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|TEST_CASE_METHOD|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST|Test|Ensure)\s*\(\s*([^)]*)\)`)
+	cOther  = pattern.New(`^(?:[\w*&:<>]+\s+)+\**(\w+)\s*\([^;]*$`)
 	// testMark is an attribute or annotation that makes a function a test.
-	testMark = regexp.MustCompile(`^(?:#\s*\[.*\b(?:test|rstest|test_case|quickcheck|proptest)\b|@\s*(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b|\[\s*(?:Test|TestCase|Fact|Theory|TestMethod|DataTestMethod)\b|#\s*\[\s*(?:Test|DataProvider)\b)`)
-	notHead  = regexp.MustCompile(`^(?:if|for|while|switch|catch|return|else|new|throw|assert|try|do|using|lock|foreach|when|guard)\b`)
+	testMark = pattern.New(`^(?:#\s*\[.*\b(?:test|rstest|test_case|quickcheck|proptest)\b|@\s*(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b|\[\s*(?:Test|TestCase|Fact|Theory|TestMethod|DataTestMethod)\b|#\s*\[\s*(?:Test|DataProvider)\b)`)
+	notHead  = pattern.New(`^(?:if|for|while|switch|catch|return|else|new|throw|assert|try|do|using|lock|foreach|when|guard)\b`)
 )
 
 // cut goes by indentation, as formatted code of any language shows its blocks by it: what is indented deeper
@@ -177,7 +178,7 @@ func cut(name string, l *language, raw []string, lines []codeLine) []unit {
 	return out
 }
 
-func headOf(text string, c codeLine, above []codeLine, test, other *regexp.Regexp) (name string, isTest, ok bool) {
+func headOf(text string, c codeLine, above []codeLine, test, other pattern.Pattern) (name string, isTest, ok bool) {
 	if notHead.MatchString(text) {
 		return "", false, false
 	}
@@ -237,6 +238,6 @@ func golden(name string) bool {
 }
 
 var (
-	goldenName   = regexp.MustCompile(`\.(?:golden|snap|snapshot|expected|approved|ambr|want|stdout|stderr)(?:\.\w+)?$|\.(?:approved|expected|golden|verified|want)\.\w+$|^(?:expected|golden)[._-]`)
-	goldenFolder = regexp.MustCompile(`(?:^|/)(?:__snapshots__|__image_snapshots__|goldens?|snapshots?|expected|testdata|__fixtures__|fixtures|cassettes)/`)
+	goldenName   = pattern.New(`\.(?:golden|snap|snapshot|expected|approved|ambr|want|stdout|stderr)(?:\.\w+)?$|\.(?:approved|expected|golden|verified|want)\.\w+$|^(?:expected|golden)[._-]`)
+	goldenFolder = pattern.New(`(?:^|/)(?:__snapshots__|__image_snapshots__|goldens?|snapshots?|expected|testdata|__fixtures__|fixtures|cassettes)/`)
 )

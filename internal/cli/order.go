@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,6 +15,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/manifest"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // orderFlags are the flags of `run` that say what is asked. Values that also occur in workorder.yaml are text
@@ -241,7 +241,7 @@ func (f *orderFlags) lend(wo *sallyport.WorkOrder) error {
 }
 
 // plain is what stands in YAML without quotes and means itself.
-var plain = regexp.MustCompile(`^[0-9A-Za-z.]+$`)
+var plain = pattern.New(`^[0-9A-Za-z.]+$`)
 
 // asInFile reads one value by the rules of workorder.yaml.
 func asInFile(flag, line, value string) (sallyport.WorkOrder, error) {

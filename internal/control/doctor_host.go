@@ -6,10 +6,11 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // host is what an administrator has or has not made ready for one ordinary user. It is only read, so the same
@@ -180,7 +181,7 @@ func (h host) lingering() condition {
 // subordinateCount is how many ids usermod's own default gives.
 const subordinateCount = 65536
 
-var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
+var plainName = pattern.New(`^[a-z_][a-z0-9_-]*$`)
 
 // subordinate ids are for a sandbox under an id of its own. No run uses them yet: what an ordinary user's sandbox
 // shows copy-on-write is that user's.

@@ -3,11 +3,11 @@ package inspect
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // pin is one dependency in a lock file.
@@ -151,12 +151,12 @@ func (o pins) npmTree(name string, p npmOlder) {
 }
 
 var (
-	yarnField = regexp.MustCompile(`^\s+(version|resolved|integrity|checksum|resolution):?\s+"?([^"\s]+)"?`)
-	pnpmField = regexp.MustCompile(`integrity:\s*['"]?([^'",}\s]+)`)
-	tomlField = regexp.MustCompile(`^(name|version|source|checksum)\s*=\s*"?([^"]*)"?`)
-	tomlHash  = regexp.MustCompile(`hash\s*=\s*"([^"]+)"`)
-	pipPin    = regexp.MustCompile(`^([A-Za-z0-9._\[\],-]+)\s*==\s*([^\s;\\]+)`)
-	pipHash   = regexp.MustCompile(`--hash[= ]([a-z0-9]+:[A-Za-z0-9]+)`)
+	yarnField = pattern.New(`^\s+(version|resolved|integrity|checksum|resolution):?\s+"?([^"\s]+)"?`)
+	pnpmField = pattern.New(`integrity:\s*['"]?([^'",}\s]+)`)
+	tomlField = pattern.New(`^(name|version|source|checksum)\s*=\s*"?([^"]*)"?`)
+	tomlHash  = pattern.New(`hash\s*=\s*"([^"]+)"`)
+	pipPin    = pattern.New(`^([A-Za-z0-9._\[\],-]+)\s*==\s*([^\s;\\]+)`)
+	pipHash   = pattern.New(`--hash[= ]([a-z0-9]+:[A-Za-z0-9]+)`)
 )
 
 func yarnLock(b []byte) pins {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/egress"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // DefaultCredentialTimeout is how long a credential's command may run when its definition says nothing. A password
@@ -84,16 +84,16 @@ type (
 )
 
 var (
-	credentialForm  = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$`)
-	headerForm      = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	queryForm       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]{0,63}$`)
-	variableForm    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	beginForm       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
-	appForm         = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
-	repositoryForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-	permissionForm  = regexp.MustCompile(`^[a-z][a-z_]{0,63}$`)
-	visibleForm     = regexp.MustCompile(`^[!-~](?:[ -~]{0,62}[!-~])?$`)
-	prefixForm      = regexp.MustCompile(`^[!-~][ -~]{0,63}$`)
+	credentialForm  = pattern.New(`^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$`)
+	headerForm      = pattern.New(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	queryForm       = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._~-]{0,63}$`)
+	variableForm    = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	beginForm       = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+	appForm         = pattern.New(`^[A-Za-z0-9.]{1,64}$`)
+	repositoryForm  = pattern.New(`^[A-Za-z0-9._-]{1,100}$`)
+	permissionForm  = pattern.New(`^[a-z][a-z_]{0,63}$`)
+	visibleForm     = pattern.New(`^[!-~](?:[ -~]{0,62}[!-~])?$`)
+	prefixForm      = pattern.New(`^[!-~][ -~]{0,63}$`)
 	framingHeaders  = []string{"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "keep-alive", "cookie", "accept", "accept-encoding", "via", "forwarded"}
 	notABearerValue = []string{"proxy-", "sec-", "x-forwarded-"}
 )

@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // Detection is what `sallyport init` found in a work tree. Paths are relative to it, slash-separated; ""
@@ -201,7 +202,7 @@ func (d *detector) isCovered(dir, lang string) bool {
 	return false
 }
 
-var makeTest = regexp.MustCompile(`(?m)^test[ \t]*:([^=]|$)`)
+var makeTest = pattern.New(`(?m)^test[ \t]*:([^=]|$)`)
 
 // probe recognises one language. look reports whether the folder is a project of it, the command that runs
 // its tests ("": none is defined) and whether that command covers the folders below.

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // FileName is the repository's policy file, at its root.
@@ -138,10 +138,10 @@ func escapeWhen(dir string) string {
 	return dir + "/**"
 }
 
-var plainYAML = regexp.MustCompile(`^[A-Za-z./][A-Za-z0-9 ._/-]*[A-Za-z0-9._/-]$`)
+var plainYAML = pattern.New(`^[A-Za-z./][A-Za-z0-9 ._/-]*[A-Za-z0-9._/-]$`)
 
 // reserved words and what looks like a number would not be read back as text.
-var notPlain = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|\.(nan|inf)|\.[0-9].*|\.+)$`)
+var notPlain = pattern.New(`(?i)^(true|false|null|yes|no|on|off|\.(nan|inf)|\.[0-9].*|\.+)$`)
 
 func yamlText(s string) string {
 	if plainYAML.MatchString(s) && !notPlain.MatchString(s) {

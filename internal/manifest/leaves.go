@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // The leaves of the YAML files: each reads itself, says what it expects and describes itself to the schema.
@@ -230,7 +230,7 @@ func (v *refName) read(r *reader, n ast.Node, _ string) error {
 }
 
 // refRule is stricter than git: no character that means something to a shell or in a revision.
-var refRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+var refRule = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
 
 // The words of publish and grants, from the least to the most cautious or far-reaching; Compile compares
 // by position.

@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // The rules for single values, used by the YAML reader and, for what came from flags, by Compile. Each
@@ -47,12 +47,12 @@ const (
 )
 
 var (
-	durationForm = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(h|m|s))+$`)
-	sizeForm     = regexp.MustCompile(`^([1-9][0-9]{0,15})(MiB|GiB|TiB)$`)
-	nameForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	checkForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-	envForm      = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
-	historyForm  = regexp.MustCompile(`^[1-9][0-9]{0,6}$`)
+	durationForm = pattern.New(`^([0-9]+(\.[0-9]+)?(h|m|s))+$`)
+	sizeForm     = pattern.New(`^([1-9][0-9]{0,15})(MiB|GiB|TiB)$`)
+	nameForm     = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	checkForm    = pattern.New(`^[a-z0-9][a-z0-9-]*$`)
+	envForm      = pattern.New(`^[A-Z_][A-Z0-9_]*$`)
+	historyForm  = pattern.New(`^[1-9][0-9]{0,6}$`)
 )
 
 func parseDuration(s string) (time.Duration, bool) {

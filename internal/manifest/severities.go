@@ -3,13 +3,13 @@ package manifest
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // severityMap is `findings:`: the rules whose severity policy sets.
@@ -27,7 +27,7 @@ type severity string
 var severityWords = []string{string(sallyport.SeverityInfo), string(sallyport.SeverityWarn), string(sallyport.SeverityBlock)}
 
 // ruleForm is the form of a rule's name. Which rules there are is the inspector's to know: Compile is told.
-var ruleForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*([.][a-z0-9-]+)+$`)
+var ruleForm = pattern.New(`^[a-z0-9][a-z0-9-]*([.][a-z0-9-]+)+$`)
 
 func (v *severity) want() string                               { return "one of " + listed(severityWords) }
 func (v *severity) read(r *reader, n ast.Node, _ string) error { return oneOf(r, n, v, severityWords) }

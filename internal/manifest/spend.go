@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 // elsewhere explains a key that people look for at the top.
@@ -42,8 +42,8 @@ type (
 )
 
 var (
-	usdForm    = regexp.MustCompile(`^(0|[1-9][0-9]{0,6})(\.[0-9]{1,6})?$`)
-	tokensForm = regexp.MustCompile(`^([1-9][0-9]{0,12})([kMG]?)$`)
+	usdForm    = pattern.New(`^(0|[1-9][0-9]{0,6})(\.[0-9]{1,6})?$`)
+	tokensForm = pattern.New(`^([1-9][0-9]{0,12})([kMG]?)$`)
 	// exceedWords from the least to the most cautious; Compile compares by position.
 	exceedWords = []string{sallyport.SpendRefuse, sallyport.SpendEnd}
 )

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/pattern"
 )
 
 //go:embed prices.yaml
@@ -115,7 +115,7 @@ func (d *dollars) UnmarshalYAML(b []byte) error {
 
 const million = 1_000_000
 
-var dollarForm = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
+var dollarForm = pattern.New(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
 // Dollars reads US dollars in decimal text ("5", "0.25") into millionths.
 func Dollars(s string) (micro int64, ok bool) {
@@ -217,7 +217,7 @@ func (b Book) With(over Book) Book {
 }
 
 // dated is how the APIs name a model of one day.
-var dated = regexp.MustCompile(`^(.+)-(20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2})$`)
+var dated = pattern.New(`^(.+)-(20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2})$`)
 
 // Model is the row for a model's name: its own, or that of the name without its date.
 func (b Book) Model(name string) (Model, bool) {
