@@ -113,9 +113,9 @@ func TestResolveIsTheOperators(t *testing.T) {
 	if m := compiled(t, in); m.Resolve != nil {
 		t.Errorf("%v", m.Resolve)
 	}
-	in.User = operator(t, "config.yaml", "resolve: {a.example: 192.0.2.1, b.example: '::ffff:192.0.2.2'}\n")
+	in.User = operator(t, "config.yaml", "resolve: {a.example: 192.0.2.1, b.example: '::ffff:192.0.2.2', c.example: '[::1]:8443', d.example: '[::ffff:192.0.2.3]:443', e.example: '192.0.2.4:80'}\n")
 	in.Ceiling = operator(t, "/etc/sallyport/policy.yaml", "resolve: {a.example: 192.0.2.9}\n")
-	if m := compiled(t, in); !reflect.DeepEqual(m.Resolve, map[string]string{"a.example": "192.0.2.9", "b.example": "192.0.2.2"}) {
+	if m := compiled(t, in); !reflect.DeepEqual(m.Resolve, map[string]string{"a.example": "192.0.2.9", "b.example": "192.0.2.2", "c.example": "[::1]:8443", "d.example": "192.0.2.3:443", "e.example": "192.0.2.4:80"}) {
 		t.Errorf("%v", m.Resolve)
 	}
 	if _, err := ParseRepository("sallyport.yaml", []byte("version: 1\nresolve: {a.example: 192.0.2.1}\n")); sallyport.CodeOf(err) != sallyport.CodeInvalid {

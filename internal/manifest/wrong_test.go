@@ -236,6 +236,7 @@ func TestWrongOperatorFiles(t *testing.T) {
 	for _, w := range []struct{ file, subject, message string }{
 		{v + "checks: []\n", "p.yaml:2:1", `unknown key "checks"; expected one of version, agent, agents, limits, require, protected, publish, scope, grants, tools, caches, copy, parallel, findings, egress, resolve, credentials`},
 		{v + "resolve: {A.example: 192.0.2.1}\n", "p.yaml:2:11", `expected a host's name in lower case, found "A.example"`},
+		{v + "resolve: {a.example: '192.0.2.1:0'}\n", "p.yaml:2:22", `expected an address such as 192.0.2.1, or one with a port such as 192.0.2.1:8443, found "192.0.2.1:0"`},
 		{v + "resolve: {a.example: b.example}\n", "p.yaml:2:22", `expected an address such as 192.0.2.1, or one with a port such as 192.0.2.1:8443, found "b.example"`},
 		{v + "scope: {allow: []}\n", "p.yaml:2:9", `unknown key "allow"; expected one of deny`},
 		{v + "scope: {}\n", "p.yaml:2:8", `"deny" is missing; expected a list`},
