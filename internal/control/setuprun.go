@@ -14,6 +14,7 @@ import (
 	"sallyport.dev/sallyport/internal/id"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/screen"
+	"sallyport.dev/sallyport/internal/setup"
 	"sallyport.dev/sallyport/internal/toolchain"
 )
 
@@ -55,6 +56,9 @@ func (d *driver) runSetupIn(ctx context.Context, o setupOrder, layer, log string
 	limits := d.m.Limits
 	limits.Time = o.Timeout
 	env := toolchain.Online(d.environment(map[string]string{"CI": "true"}))
+	if o.kind == "change" {
+		maps.Copy(env, setup.Restraint(o.Run))
+	}
 	way := setupWay{d: d, rules: o.Egress}
 	port := 0
 	// One that learns hears what is refused also where all is.
