@@ -39,8 +39,45 @@ type Unaffordable struct {
 
 func (u *Unaffordable) Error() string { return u.Message }
 
-// maxHeldBodies bounds what the bodies that wait for a Budget hold in memory together. A real agent's are below one MiB.
+// maxHeldBodies bounds what the bodies that are read whole hold in memory together. A real agent's are below one MiB.
 const maxHeldBodies = 128 << 20
+
+// heldBody is a body in memory, which counts together with all others there.
+type heldBody struct {
+	b    []byte
+	held int64
+	all  *atomic.Int64
+}
+
+var errNoRoom = errors.New("no room beside the other bodies")
+
+// read appends all of r. errNoRoom: it is too much beside the others; any other error is r's.
+func (h *heldBody) read(r io.Reader) error {
+	for {
+		if len(h.b) == cap(h.b) {
+			more := max(32<<10, len(h.b)) // doubled
+			h.held += int64(more)
+			if h.all.Add(int64(more)) > maxHeldBodies {
+				return errNoRoom
+			}
+			h.b = append(make([]byte, 0, len(h.b)+more), h.b...)
+		}
+		n, err := r.Read(h.b[len(h.b):cap(h.b)])
+		if h.b = h.b[:len(h.b)+n]; err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// release lets others have the room. Repeat: nothing.
+func (h *heldBody) release() {
+	if h.all != nil {
+		h.all.Add(-h.held)
+		h.held = 0
+	}
+}
 
 // free is the Charge of a request that nobody counts.
 type free struct{}
@@ -53,9 +90,7 @@ func (free) Close()                  {}
 // admission is one request on its way past the Budget.
 type admission struct {
 	charge Charge
-	whole  []byte // what is sent, with a Budget
-	held   int64
-	all    *atomic.Int64
+	whole  heldBody // what is sent, with a Budget
 }
 
 // metered says that a Budget has a word about x.
@@ -65,13 +100,17 @@ func (s *Server) metered(x *exchange) bool {
 
 // afford reads the body and asks the Budget. nil: the request was answered. The caller closes the admission.
 func (s *Server) afford(w http.ResponseWriter, r *http.Request, e *Event, x *exchange, body *meteredBody) *admission {
-	a := &admission{charge: free{}, all: &s.heldBodies}
+	a := &admission{charge: free{}, whole: heldBody{all: &s.heldBodies}}
+	if encoded(r.Header) != "" {
+		s.sayNo(w, e, because(x.Request, ReasonRequestEncoding, ""))
+		return nil
+	}
 	if no := a.read(x, body); no != nil {
 		a.Close()
 		s.sayNo(w, e, no)
 		return nil
 	}
-	charge, err := s.budget.Admit(r.Context(), x.Name.String(), x.Method, x.Path, a.whole)
+	charge, err := s.budget.Admit(r.Context(), x.Name.String(), x.Method, x.Path, a.whole.b)
 	var over *Unaffordable
 	switch {
 	case errors.As(err, &over):
@@ -108,34 +147,23 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 
 // read holds the whole body, as long as there is room for it beside the others.
 func (a *admission) read(x *exchange, body *meteredBody) *denial {
-	for {
-		if len(a.whole) == cap(a.whole) {
-			more := max(32<<10, len(a.whole)) // doubled
-			a.held += int64(more)
-			if a.all.Add(int64(more)) > maxHeldBodies {
-				return because(x.Request, ReasonBodies, "")
-			}
-			a.whole = append(make([]byte, 0, len(a.whole)+more), a.whole...)
-		}
-		n, err := body.Read(a.whole[len(a.whole):cap(a.whole)])
-		a.whole = a.whole[:len(a.whole)+n]
-		switch {
-		case err == io.EOF:
-			return nil
-		case body.tooLarge():
-			return because(x.Request, ReasonBody, "")
-		case body.spent.Load():
-			return because(x.Request, ReasonUp, "")
-		case err != nil:
-			return because(x.Request, ReasonForm, "the request body ended early")
-		}
+	switch err := a.whole.read(body); {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoRoom):
+		return because(x.Request, ReasonBodies, "")
+	case body.tooLarge():
+		return because(x.Request, ReasonBody, "")
+	case body.spent.Load():
+		return because(x.Request, ReasonUp, "")
 	}
+	return because(x.Request, ReasonForm, "the request body ended early")
 }
 
 // request is out with what was admitted.
 func (a *admission) request(out *http.Request) *http.Request {
-	out.Body, out.ContentLength = io.NopCloser(&wholeBody{a.whole}), int64(len(a.whole))
-	if len(a.whole) == 0 {
+	out.Body, out.ContentLength = io.NopCloser(&wholeBody{a.whole.b}), int64(len(a.whole.b))
+	if len(a.whole.b) == 0 {
 		out.Body = http.NoBody
 	}
 	return out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.charge.Sent() }}))
@@ -149,7 +177,7 @@ func (a *admission) answered(res *http.Response) {
 
 func (a *admission) Close() {
 	a.charge.Close()
-	a.all.Add(-a.held)
+	a.whole.release()
 }
 
 type seenBody struct {

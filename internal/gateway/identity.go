@@ -280,8 +280,11 @@ func (k *Credential) put(out *http.Request, secret string) {
 		values.Set(k.Query, secret)
 		out.URL.RawQuery = values.Encode()
 	}
-	// An encoded answer could not be watched for the secret.
+	// An encoded answer could not be watched for the secret, nor one that comes in pieces, each too short to be told. A
+	// server may answer as if no range were asked for, so every client can do without.
 	out.Header.Set("Accept-Encoding", "identity")
+	out.Header.Del("Range")
+	out.Header.Del("If-Range")
 }
 
 // forms are the spellings of secret that an answer could hold.
