@@ -79,7 +79,7 @@ func (s *Server) lookInto(w http.ResponseWriter, r *http.Request, x *exchange) *
 		return because(x.Request, ReasonForge, "")
 	}
 	if x.credential != nil && body != nil {
-		if what := login(kind, boundary, x.looked.b); what != "" {
+		if what := x.credential.login(kind, boundary, x.looked.b); what != "" {
 			return because(x.Request, ReasonOther, what)
 		}
 	}
@@ -136,7 +136,7 @@ func inUTF8(kind string, b []byte) bool {
 }
 
 // login names what in a body could be a login, "" if nothing.
-func login(kind, boundary string, body []byte) string {
+func (k *Credential) login(kind, boundary string, body []byte) string {
 	switch kind {
 	case "application/x-www-form-urlencoded":
 		values, err := url.ParseQuery(string(body))
@@ -144,21 +144,21 @@ func login(kind, boundary string, body []byte) string {
 			return "a form that can be read in two ways"
 		}
 		for name := range values {
-			if logins[strings.ToLower(name)] || authenticates(name) && !pages(name) {
+			if logins[strings.ToLower(name)] || k.asks(name) || authenticates(name) && !pages(name) {
 				return "the form field " + printable(name, 64)
 			}
 		}
 		return ""
 	case "multipart/form-data":
-		return formLogin(multipart.NewReader(bytes.NewReader(body), boundary))
+		return k.formLogin(multipart.NewReader(bytes.NewReader(body), boundary))
 	}
 	if bytes.IndexByte(afterSpace(body)[:min(len(afterSpace(body)), 4)], 0) >= 0 {
 		return "a text that is not in UTF-8"
 	}
-	return jsonLogin(afterSpace(body))
+	return k.jsonLogin(afterSpace(body))
 }
 
-func formLogin(form *multipart.Reader) string {
+func (k *Credential) formLogin(form *multipart.Reader) string {
 	for {
 		part, err := form.NextPart()
 		if err == io.EOF {
@@ -171,7 +171,7 @@ func formLogin(form *multipart.Reader) string {
 		if name == "" {
 			return "a form whose field has no name, or two"
 		}
-		if logins[strings.ToLower(name)] || authenticates(name) {
+		if logins[strings.ToLower(name)] || k.asks(name) || authenticates(name) {
 			return "the form field " + printable(name, 64)
 		}
 	}
@@ -179,7 +179,7 @@ func formLogin(form *multipart.Reader) string {
 
 // jsonLogin looks into a body's values, of which there may be several, in a list or one after the other. What is no JSON
 // is not looked for a login: no API takes one from it.
-func jsonLogin(body []byte) string {
+func (k *Credential) jsonLogin(body []byte) string {
 	for d := json.NewDecoder(bytes.NewReader(body)); ; {
 		var v json.RawMessage
 		if d.Decode(&v) != nil {
@@ -190,7 +190,7 @@ func jsonLogin(body []byte) string {
 			return ""
 		}
 		for _, one := range each {
-			if what := memberLogin(one, 0); what != "" {
+			if what := k.memberLogin(one, 0); what != "" {
 				return what
 			}
 		}
@@ -202,7 +202,7 @@ const maxLoginDepth = 3
 
 // memberLogin looks at the members of an object, and at texts in objects that are their values. It does not look into
 // lists: what somebody talks about there, to a model for one, is no login.
-func memberLogin(object []byte, depth int) string {
+func (k *Credential) memberLogin(object []byte, depth int) string {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return ""
@@ -214,11 +214,11 @@ func memberLogin(object []byte, depth int) string {
 		if err != nil || !ok || d.Decode(&v) != nil {
 			return ""
 		}
-		if logins[strings.ToLower(name)] && (depth == 0 || v[0] == '"') {
+		if (logins[strings.ToLower(name)] || k.asks(name)) && (depth == 0 || v[0] == '"') {
 			return "the member " + printable(name, 64)
 		}
 		if v[0] == '{' && depth+1 < maxLoginDepth {
-			if what := memberLogin(v, depth+1); what != "" {
+			if what := k.memberLogin(v, depth+1); what != "" {
 				return what
 			}
 		}

@@ -730,3 +730,27 @@ func TestWhatMustBeReadNeedsAnAuthority(t *testing.T) {
 		t.Errorf("%+v, %v", w, err)
 	}
 }
+
+// A parameter of another spelling, in the query or in a body, may be the same to the server.
+func TestPlaceholderHasOneSpelling(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
+		p.Credentials = []Credential{{Name: "api", Hosts: []string{"api.example.com"}, Query: "appid", Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }}}
+	})
+	for _, c := range []struct{ query, kind, body string }{
+		{"&APPID=mine", "", ""},
+		{"&appid[]=mine", "", ""},
+		{"", "application/x-www-form-urlencoded", "AppId=mine"},
+		{"", "application/json", `{"appid":"mine"}`},
+	} {
+		status, body := o.ask(t, "POST", o.at("api.example.com", "/v1/x")+"?appid="+placeholder1+c.query, map[string]string{"Content-Type": c.kind}, c.body)
+		if status != 403 || o.reached() != 0 {
+			t.Errorf("%+v: %d %q, reached %d", c, status, body, o.reached())
+		}
+	}
+	o = newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
+		p.Credentials = []Credential{{Name: "api", Hosts: []string{"api.example.com"}, Header: "x-account", Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }}}
+	})
+	if status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"X-Account": placeholder1, "X_Account": "mine"}, ""); status != 403 || o.reached() != 0 {
+		t.Errorf("%d %q, reached %d", status, body, o.reached())
+	}
+}
