@@ -126,7 +126,13 @@ func (s *setupWay) open(ctx context.Context, w provider.Wire) error {
 	}
 	c.Questions, c.Learn = questions, s.d.m.Learn // its sandbox has this one driver
 	// Not the wire's context: that ends with each cut.
-	s.server, err = gateway.Serve(context.WithoutCancel(ctx), ln, gateway.Config{Proxy: c})
+	if s.server, err = gateway.Serve(context.WithoutCancel(ctx), ln, gateway.Config{Proxy: c}); err == nil {
+		return nil
+	}
+	_ = ln.Close()
+	if questions != nil {
+		_ = questions.Close()
+	}
 	return err
 }
 
