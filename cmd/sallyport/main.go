@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"os/user"
@@ -24,6 +26,8 @@ func main() {
 }
 
 func run() int {
+	// net/http writes there what an upstream said out of turn, which can hold what it was sent.
+	log.SetOutput(io.Discard)
 	// What a shell left open must reach neither a driver nor a keeper: they outlive the terminal.
 	if err := contain.SealDescriptors(); err != nil {
 		fmt.Fprintln(os.Stderr, "sallyport:", err)

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,5 +130,15 @@ func TestProvidersNameWhatIsMissing(t *testing.T) {
 	_, err := providers(sallyport.FactoryID(sallyport.FormatID(sallyport.FactoryPrefix, [16]byte{1})), t.TempDir())
 	if sallyport.CodeOf(err) != sallyport.CodeUnsupported || !strings.Contains(err.Error(), filepath.Join(dir, "sallyport-keeper")) || sallyport.HintOf(err) == "" {
 		t.Errorf("%v", err)
+	}
+}
+
+// The driver's log takes its standard error: what net/http would write there of an upstream's bytes goes nowhere.
+func TestStandardLogIsSilent(t *testing.T) {
+	args := os.Args
+	defer func() { os.Args = args }()
+	os.Args = []string{"sallyport", "version"}
+	if code := run(); code != 0 || stdlog.Writer() != io.Discard {
+		t.Errorf("exit %d, the log goes to %T", code, stdlog.Writer())
 	}
 }

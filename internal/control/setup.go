@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -99,8 +100,39 @@ func (d *driver) planSetup(ctx context.Context, tree sallyport.ObjectID) (setupP
 			paths, p.pinned[c.Path] = append(paths, c.Path), true
 		}
 	}
+	if p.stale, err = d.otherManager(ctx, tree, paths); err != nil || p.stale != "" {
+		return p, err
+	}
 	p.tree, err = d.store.Compose(ctx, d.m.BaseTree, tree, paths)
 	return p, err
+}
+
+// otherManager says which of a change's files names another package manager than the base's, "" if none does.
+func (d *driver) otherManager(ctx context.Context, tree sallyport.ObjectID, paths []string) (string, error) {
+	const most = 1 << 20
+	for _, p := range paths {
+		if path.Base(p) != "package.json" {
+			continue
+		}
+		var both [2][]byte
+		for i, t := range []sallyport.ObjectID{d.m.BaseTree, tree} {
+			b, err := d.store.File(ctx, t, p, most)
+			switch sallyport.CodeOf(err) {
+			case sallyport.CodeNotFound: // it names none
+			case sallyport.CodeInvalid, sallyport.CodeExhausted:
+				return screen.Line(p) + " cannot be read", nil
+			default:
+				if err != nil {
+					return "", err
+				}
+				both[i] = b
+			}
+		}
+		if !setup.SameManager(both[0], both[1]) {
+			return screen.Line(p) + " names another package manager than the base's", nil
+		}
+	}
+	return "", nil
 }
 
 // setUp is what setup commands leave for a tree, run where nobody has yet. Of a tree that is not the base's counts

@@ -14,6 +14,7 @@ import (
 	"sallyport.dev/sallyport/internal/id"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/screen"
+	"sallyport.dev/sallyport/internal/setup"
 	"sallyport.dev/sallyport/internal/toolchain"
 )
 
@@ -55,6 +56,9 @@ func (d *driver) runSetupIn(ctx context.Context, o setupOrder, layer, log string
 	limits := d.m.Limits
 	limits.Time = o.Timeout
 	env := toolchain.Online(d.environment(map[string]string{"CI": "true"}))
+	if o.kind == "change" {
+		maps.Copy(env, setup.Restraint(o.Run))
+	}
 	way := setupWay{d: d, rules: o.Egress}
 	port := 0
 	// One that learns hears what is refused also where all is.
@@ -122,7 +126,13 @@ func (s *setupWay) open(ctx context.Context, w provider.Wire) error {
 	}
 	c.Questions, c.Learn = questions, s.d.m.Learn // its sandbox has this one driver
 	// Not the wire's context: that ends with each cut.
-	s.server, err = gateway.Serve(context.WithoutCancel(ctx), ln, gateway.Config{Proxy: c})
+	if s.server, err = gateway.Serve(context.WithoutCancel(ctx), ln, gateway.Config{Proxy: c}); err == nil {
+		return nil
+	}
+	_ = ln.Close()
+	if questions != nil {
+		_ = questions.Close()
+	}
 	return err
 }
 

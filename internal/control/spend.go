@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -100,18 +98,12 @@ func (d *driver) affordable(ctx context.Context) error {
 
 // endpointOf is where the agent's model API is.
 func endpointOf(m sallyport.Manifest) sallyport.Refusal {
-	at := sallyport.Refusal{Port: 443, Protocol: "https"}
 	if e := m.Agent.Endpoint; e != nil {
-		if u, err := url.Parse(e.Upstream); err == nil {
-			at.Host, at.Protocol = u.Hostname(), sallyport.Protocol(u.Scheme)
-			if p, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-				at.Port = uint16(p)
-			} else if at.Protocol == "http" {
-				at.Port = 80
-			}
+		if host, port, protocol, err := gateway.Place(*e); err == nil {
+			return sallyport.Refusal{Host: host, Port: port, Protocol: protocol}
 		}
 	}
-	return at
+	return sallyport.Refusal{Port: 443, Protocol: "https"}
 }
 
 // spent is what counts against the limit: all Attempts of this WorkOrder, this one too, and reservations in full.
@@ -167,8 +159,9 @@ func (d *driver) isSpentOut() bool {
 	return d.spentOut
 }
 
-// Meters implements gateway.Budget.
-func (s *spender) Meters(host string) bool { return s.book.Metered(host) }
+// Meters implements gateway.Budget. The endpoint's own host is metered also where egress lists it and no price is about
+// it: an operator's own upstream.
+func (s *spender) Meters(host string) bool { return host == s.at.Host || s.book.Metered(host) }
 
 // maxMetered bounds what a sandbox can have written into the journal: a request that the API refuses costs nothing and is two
 // records all the same. An agent at work sends a few in a minute.
@@ -176,7 +169,7 @@ const maxMetered = 20_000
 
 // Admit implements gateway.Budget. A host that no price is about is not metered.
 func (s *spender) Admit(ctx context.Context, host, method, path string, body []byte) (gateway.Charge, error) {
-	if host != s.at.Host && !s.book.Metered(host) {
+	if !s.Meters(host) {
 		return nil, nil
 	}
 	api, kind := s.book.Call(method, path)

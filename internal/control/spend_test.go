@@ -365,3 +365,24 @@ func TestOperatorPrices(t *testing.T) {
 		t.Error("the frozen prices are not used")
 	}
 }
+
+// TestOwnEndpointIsMetered: however an operator writes the upstream, and also where egress lists it.
+func TestOwnEndpointIsMetered(t *testing.T) {
+	d, _ := metered(t, sallyport.SpendLimit{MicroUSD: 1}, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
+	if err := d.closeGateway(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.m.Agent.Endpoint.Upstream = strings.Replace(d.m.Agent.Endpoint.Upstream, "127.0.0.1", "localhost", 1)
+	ask := openMeter(t, d)
+	if status, answer := ask(haiku); status != http.StatusTooManyRequests {
+		t.Errorf("%d %s", status, answer)
+	}
+	d.m.Agent.Endpoint.Upstream = "https://LLM.corp.example:8443"
+	s, err := d.newSpender(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Meters("llm.corp.example") || s.Meters("other.corp.example") || s.at.Port != 8443 {
+		t.Errorf("%+v", s.at)
+	}
+}

@@ -11,6 +11,8 @@ import (
 
 	"software.sslmate.com/src/go-pkcs12"
 
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/egress"
 	"sallyport.dev/sallyport/internal/gateway"
 )
 
@@ -62,6 +64,46 @@ func TestTrusting(t *testing.T) {
 	for name, data := range named {
 		if bytes.Contains(data, []byte("PRIVATE")) || bytes.Contains(data, []byte(seed)) {
 			t.Errorf("%s holds a key", name)
+		}
+	}
+}
+
+// TestAuthorityWhereSomethingIsRead: a rule that would pass a host unread does not, where the host is a forge or may be
+// metered.
+func TestAuthorityWhereSomethingIsRead(t *testing.T) {
+	all := func(host string, protocol sallyport.Protocol) []sallyport.EgressRule {
+		r := sallyport.EgressRule{Host: host, Port: 443, Protocol: protocol}
+		if protocol == egress.HTTPS {
+			r.Methods, r.Paths, r.OwnAuth = []string{"*"}, []string{"/**"}, true
+		}
+		return []sallyport.EgressRule{r}
+	}
+	for _, c := range []struct {
+		rules []sallyport.EgressRule
+		spend *sallyport.SpendLimit
+		want  bool
+	}{
+		{all("www.example.com", egress.HTTPS), nil, false},
+		{all("github.com", egress.HTTPS), nil, true},
+		{all("*.github.com", egress.HTTPS), nil, true},
+		{all("github.com", egress.TCP), nil, false}, // it is refused when it is asked for
+		{all("*.anthropic.com", egress.HTTPS), &sallyport.SpendLimit{Tokens: 1}, true},
+		{all("*.anthropic.com", egress.TCP), &sallyport.SpendLimit{Tokens: 1}, false},
+	} {
+		m := sallyport.Manifest{Egress: c.rules, Spend: c.spend}
+		if opensTLS(m) != c.want {
+			t.Errorf("%+v: %v", c.rules, !c.want)
+		}
+		seed := ""
+		if c.want {
+			seed = "a seed of one Attempt"
+		}
+		config, err := proxyConfig(m, m.Egress, seed)
+		if err == nil {
+			err = config.Check()
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c.rules, err)
 		}
 	}
 }

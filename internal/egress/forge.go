@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +11,14 @@ import (
 // APIs, and where they take uploads. From a sandbox they are only read.
 func Forges() []string {
 	return []string{"api.bitbucket.org", "api.github.com", "bitbucket.org", "codeberg.org", "gist.github.com", "git.sr.ht", "github.com", "gitlab.com", "uploads.github.com"}
+}
+
+// ListsForge says that an https rule names one of forges: its requests have to be read, whatever else the rule says.
+func ListsForge(r Rule, forges []string) bool {
+	return r.Protocol == HTTPS && slices.ContainsFunc(forges, func(f string) bool {
+		n, err := Host(f)
+		return err == nil && names(r, n)
+	})
 }
 
 // MaxGraphQL bounds the body of a query that ForgeRead looks into, in bytes.

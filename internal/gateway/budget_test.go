@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sallyport.dev/sallyport/internal/egress"
 )
 
 // purse is a Budget that a test writes.
@@ -196,5 +198,20 @@ func TestBudgetBodiesAreBounded(t *testing.T) {
 	r.settled(t, 7)
 	if n := r.server.heldBodies.Load(); n != 0 {
 		t.Errorf("%d bytes are held", n)
+	}
+}
+
+// What a Budget would judge is what the API reads, so it is in no encoding.
+func TestBudgetBodiesAreNotEncoded(t *testing.T) {
+	p := &purse{}
+	rule := apiRule()
+	rule.OwnAuth = true
+	o := newOpenRig(t, nil, []egress.Rule{rule})
+	o.server.budget, o.server.proxy.budget = p, p
+	for _, kind := range []string{"deflate", "identity, gzip"} {
+		status, body := o.ask(t, "POST", o.at("api.example.com", "/v1/x"), map[string]string{"Content-Encoding": kind}, `{}`)
+		if status != http.StatusUnsupportedMediaType || o.reached() != 0 || p.heard() != "" {
+			t.Errorf("%s: %d %q; %s", kind, status, body, p.heard())
+		}
 	}
 }

@@ -41,6 +41,10 @@ func (p *proxy) decide(ctx context.Context, name egress.Name, port uint16) (*way
 	if w.opened = p.reads(name, port, egress.HTTPS, egress.Git); w.opened {
 		w.protocol = egress.HTTPS
 	}
+	if w.opened && p.Authority == nil {
+		// Check cannot know every host that a Budget meters below a wildcard.
+		return nil, because(egress.Request{Name: name, Port: port, Protocol: egress.HTTPS}, ReasonForm, "what is asked there has to be read, and there is no authority to open TLS")
+	}
 	return w, nil
 }
 

@@ -64,6 +64,17 @@ func compile(e sallyport.Endpoint) (*route, error) {
 	return r, r.setPlace()
 }
 
+// Place is where requests to e's upstream go, in the form in which a Budget hears of it. CodeInvalid as of Check.
+func Place(e sallyport.Endpoint) (host string, port uint16, protocol egress.Protocol, err error) {
+	base, err := parseUpstream(e.Upstream)
+	if err != nil {
+		return "", 0, "", err
+	}
+	r := &route{base: *base}
+	err = r.setPlace()
+	return r.name.String(), r.port, r.protocol, err
+}
+
 // setPlace reads the host as every other is read.
 func (r *route) setPlace() (err error) {
 	host, port := r.base.Host, uint16(443)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"io"
 	"math"
 	"net/http"
@@ -32,23 +33,25 @@ type exchange struct {
 	quota      *quota
 	credential *Credential // nil: none is put in
 	secret     string      // its value
+	body       io.Reader   // what leaves instead of the request's own body; nil: that
+	looked     heldBody    // what was read of it to decide
 	model      *model      // nil: not to the agent's endpoint
-	charge     Charge      // nil where no Budget has a word
-
-	read  bool // whole is the body
-	whole []byte
-	held  int64 // of heldBodies
 }
 
 // exchange forwards one request to the host that its rule allows.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
+	if !s.begin(r.Context()) {
+		e.Kind, e.Reason = Failed, "cancelled"
+		panic(http.ErrAbortHandler)
+	}
+	defer func() { <-s.exchanges }()
 	admit := s.admit
 	if e.model {
 		admit = s.admitModel
 	}
 	x, no := admit(r)
 	if no == nil {
-		defer s.release(x)
+		defer func() { x.looked.release() }()
 		no = s.lookInto(w, r, x)
 	}
 	if no == nil {
@@ -68,6 +71,21 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
 		}
 	}
 	s.pass(w, r, e, x)
+}
+
+// begin waits until one more exchange may be under way; false: whoever asked is gone.
+func (s *Server) begin(ctx context.Context) bool {
+	select {
+	case s.exchanges <- struct{}{}: // also after the end, which is answered
+		return true
+	default:
+	}
+	select {
+	case s.exchanges <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // admit decides on what a request asks for and on who asks.
@@ -119,8 +137,8 @@ func asked(r *http.Request) (egress.Request, *denial) {
 		return q, because(q, egress.ReasonNameMismatch, "")
 	}
 	q.Path, q.Query, _ = strings.Cut(target, "?")
-	if strings.Contains(q.Query, "#") {
-		return q, because(q, ReasonForm, "a fragment in a request")
+	if strings.ContainsAny(q.Query, "# ") { // HTTP/2 can carry a space, HTTP/1 would read the end of the target there
+		return q, because(q, ReasonForm, "a fragment or a space in a query")
 	}
 	return q, upgraded(r, &q)
 }
@@ -165,21 +183,24 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 	body := &meteredBody{countedBody: countedBody{r: r.Body, rc: rc, max: math.MaxInt64}, quota: x.quota}
 	transport := s.proxy.transports[x.Protocol]
 	if x.model != nil {
-		body.max, transport = maxBody, x.model.transport
+		transport = x.model.transport
+	}
+	if x.model != nil || s.metered(x) {
+		body.max = maxBody
+	}
+	if x.body != nil {
+		body.r = io.NopCloser(x.body)
 	}
 	// Also when the answer is cut by a panic. After the close the transport touches the connection no more.
 	defer func() { _ = body.Close(); e.Up += body.passed.Load() }()
-	metered := s.metered(x)
-	if metered && !s.afford(w, r, e, x) {
-		return
-	}
-	if x.read {
-		body.r = &wholeBody{x.whole}
-	}
-	out := x.request(r, body)
-	if metered {
-		defer x.charge.Close()
-		out = told(out, x.charge)
+	out, answered := x.request(r, body), func(*http.Response) {}
+	if s.metered(x) {
+		a := s.afford(w, r, e, x, body)
+		if a == nil {
+			return
+		}
+		defer a.Close()
+		out, answered = a.request(out), a.answered
 	}
 	res, err := transport.RoundTrip(out)
 	switch {
@@ -193,10 +214,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, e *Event, x *excha
 		s.sayBroken(w, e, err)
 	default:
 		defer res.Body.Close()
-		if metered {
-			x.charge.Answer(res.StatusCode, res.Header)
-			res.Body = &seenBody{res.Body, x.charge}
-		}
+		answered(res)
 		s.bring(w, res, e, x, body)
 	}
 }
@@ -214,15 +232,12 @@ func (x *exchange) request(r *http.Request, body io.ReadCloser) *http.Request {
 	if x.model != nil {
 		out.URL, out.Host = x.model.targets[r.RequestURI], x.model.base.Host
 	}
-	if x.read {
-		out.ContentLength = int64(len(x.whole))
-	}
-	if out.ContentLength == 0 {
+	if r.ContentLength == 0 {
 		out.Body = http.NoBody
 	}
 	endToEnd(out.Header, r.Header)
 	for name := range out.Header {
-		if overrides[strings.ToLower(name)] {
+		if overrides[dashed(name)] {
 			delete(out.Header, name)
 		}
 	}
@@ -273,12 +288,12 @@ func (s *Server) tells(res *http.Response, x *exchange) *denial {
 	if x.credential == nil {
 		return nil
 	}
-	switch enc := res.Header.Get("Content-Encoding"); {
+	switch enc := encoded(res.Header); {
 	case x.model != nil && (res.StatusCode < 200 || res.StatusCode >= 300 && res.StatusCode < 400):
 		return because(x.Request, ReasonRedirect, "")
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		return because(x.Request, ReasonUpgrade, "a two-way connection cannot be watched for the credential")
-	case enc != "" && !strings.EqualFold(enc, "identity"):
+	case enc != "":
 		return because(x.Request, ReasonEncoding, printable(enc, 40))
 	}
 	if scopes := res.Header.Get("X-Oauth-Scopes"); s.proxy.forge(x.Name) && writes(scopes) {
@@ -290,6 +305,16 @@ func (s *Server) tells(res *http.Response, x *exchange) *denial {
 		}
 	}
 	return nil
+}
+
+// encoded is the encoding of a body, "" for one that stands as it is: identity, however often it is said.
+func encoded(h http.Header) string {
+	for _, v := range h["Content-Encoding"] {
+		if v != "" && !strings.EqualFold(v, "identity") {
+			return v
+		}
+	}
+	return ""
 }
 
 // keepOut takes away what would lead past the gateway or be refused in the next request.

@@ -29,9 +29,11 @@ const (
 	// maxConnections bounds descriptors and goroutines that one Attempt can hold outside its own cgroup.
 	// Both real agents use fewer than ten.
 	maxConnections = 64
-	// maxStreams bounds what one connection of HTTP/2 asks at the same time, so that all of them together hold no more than
-	// some thousand requests. Package managers ask for fewer than twenty.
-	maxStreams = 32
+	// maxStreams is how many requests may be under way on one HTTP/2 connection, and maxExchanges on all connections
+	// together; more wait. Each can hold some buffers outside the sandbox's own cgroup, streamWindow of an answer for one.
+	maxStreams   = 64
+	maxExchanges = 256
+	streamWindow = 1 << 20
 	// maxAcceptsPerSecond bounds the processor time that a flood of connections costs outside the sandbox.
 	maxAcceptsPerSecond = 500
 	// maxBody is what the largest known model API takes in one request.

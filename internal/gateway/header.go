@@ -46,13 +46,16 @@ var overrides = map[string]bool{
 	"x-forwarded-for": true, "x-forwarded-prefix": true, "x-host": true, "forwarded": true, "x-real-ip": true, "via": true,
 }
 
+// dashed is how a server may read a name: CGI and WSGI make the same variable of X_Forwarded_Host and X-Forwarded-Host.
+func dashed(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
 // endToEnd copies what is not for one connection only. A length is copied: where the body's framing says another, net/http
 // goes by the framing.
 func endToEnd(dst, in http.Header) {
 	named := connectionNamed(in)
 	for name, values := range in {
-		low := strings.ToLower(name)
-		if named[low] || low != "content-length" && hopByHop[low] || strings.HasPrefix(low, "proxy-") {
+		low, read := strings.ToLower(name), dashed(name)
+		if named[low] || low != "content-length" && hopByHop[read] || strings.HasPrefix(read, "proxy-") {
 			continue
 		}
 		dst[name] = append([]string(nil), values...)

@@ -206,7 +206,7 @@ func (k *Credential) header() string {
 // others names what could authenticate as somebody else beside k.
 func (k *Credential) others(h http.Header, q egress.Request) string {
 	for name := range h {
-		if strings.ToLower(name) != k.header() && authenticates(name) {
+		if strings.ToLower(name) != k.header() && (authenticates(name) || dashed(name) == dashed(k.header())) {
 			return "the header " + printable(name, 64)
 		}
 	}
@@ -215,11 +215,17 @@ func (k *Credential) others(h http.Header, q egress.Request) string {
 		return "a query that can be read in two ways"
 	}
 	for name := range values {
-		if name != k.Query && authenticates(name) && !pages(name) {
+		if name != k.Query && (k.asks(name) || authenticates(name) && !pages(name)) {
 			return "the query parameter " + printable(name, 64)
 		}
 	}
 	return ""
+}
+
+// asks says that a server may take a parameter or a field of this name for k's: in another case, or as a list of one.
+func (k *Credential) asks(name string) bool {
+	name, _, _ = strings.Cut(name, "[")
+	return k.Query != "" && strings.EqualFold(strings.TrimSpace(name), k.Query)
 }
 
 // pages says that a parameter that sounds like a token is where a list goes on.
@@ -280,8 +286,11 @@ func (k *Credential) put(out *http.Request, secret string) {
 		values.Set(k.Query, secret)
 		out.URL.RawQuery = values.Encode()
 	}
-	// An encoded answer could not be watched for the secret.
+	// An encoded answer could not be watched for the secret, nor one that comes in pieces, each too short to be told. A
+	// server may answer as if no range were asked for, so every client can do without.
 	out.Header.Set("Accept-Encoding", "identity")
+	out.Header.Del("Range")
+	out.Header.Del("If-Range")
 }
 
 // forms are the spellings of secret that an answer could hold.

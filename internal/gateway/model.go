@@ -39,10 +39,10 @@ func (s *Server) admitModel(r *http.Request) (*exchange, *denial) {
 	if no := s.proxy.identifyAs(r.Header, q, x.credential); no != nil {
 		return nil, no
 	}
-	switch e := r.Header.Get("Content-Encoding"); {
+	switch {
 	case r.ContentLength > maxBody:
 		return nil, because(q, ReasonBody, "")
-	case e != "" && !strings.EqualFold(e, "identity"):
+	case encoded(r.Header) != "":
 		return nil, because(q, ReasonRequestEncoding, "")
 	case s.live.Err() != nil:
 		return nil, because(q, ReasonEnded, "")

@@ -396,6 +396,22 @@ func TestNoLoginInABody(t *testing.T) {
 		{"multipart/form-data; boundary=b", "no form", 403},
 		{"application/x-www-form-urlencoded", "a=" + strings.Repeat("x", maxForm), 413},
 		{"application/octet-stream", "password=x", 200},
+		// A server may read JSON whatever its type is said to be, in any encoding, in a list, one level deeper.
+		{"application/octet-stream", `{"password":"x"}`, 403},
+		{"application/octet-stream", strings.Repeat(" ", 5000) + `{"password":"x"}`, 403},
+		{"application/octet-stream", "\x00\x01\x02", 200},
+		{"application/json", "\ufeff" + `{"password":"x"}`, 403},
+		{"application/json", "{\x00\"\x00p\x00", 403},
+		{"application/json", "\x00{\x00\"\x00p", 403},
+		{"application/json", `[{"password":"x"}]`, 403},
+		{"application/x-ndjson", `{"a":1}` + "\n" + `{"password":"x"}`, 403},
+		{"application/json", `{"user":{"login":"me","password":"x"}}`, 403},
+		{"application/json", `{"query":"mutation","variables":{"password":"x"}}`, 403},
+		{"application/json", `{"schema":{"properties":{"password":{"type":"string"}}}}`, 200},
+		{"text/plain", strings.Repeat("x", maxForm), 200},
+		{"multipart/form-data; boundary=c; boundary=b", fmt.Sprintf(part, "password"), 403},
+		{"application/x-www-form-urlencoded, x", "password=x", 403},
+		{"multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=a; name=password\r\n\r\nx\r\n--b--\r\n", 403},
 	} {
 		before := o.reached()
 		status, body := o.ask(t, "POST", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": "Bearer " + placeholder1, "Content-Type": c.kind}, c.body)
@@ -422,7 +438,7 @@ func TestSecretStaysOutside(t *testing.T) {
 			}
 		},
 		"encoded": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
+			w.Header()["Content-Encoding"] = []string{"identity", "gzip"}
 			_, _ = io.WriteString(w, "whatever")
 		},
 	} {
@@ -599,5 +615,142 @@ func TestAuthority(t *testing.T) {
 	}
 	if len(a.leaves) > maxLeaves {
 		t.Errorf("%d leaves are kept", len(a.leaves))
+	}
+}
+
+// Bodies that are read to decide count together with those that wait for a Budget.
+func TestBodiesThatDecideAreBounded(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()}, bearer)
+	post := func() int {
+		status, _ := o.ask(t, "POST", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": "Bearer " + placeholder1}, `{"a":1}`)
+		return status
+	}
+	o.server.heldBodies.Store(maxHeldBodies)
+	if status := post(); status != http.StatusServiceUnavailable || o.reached() != 0 {
+		t.Errorf("%d, reached %d", status, o.reached())
+	}
+	o.server.heldBodies.Add(-maxHeldBodies)
+	if status := post(); status != 200 || o.server.heldBodies.Load() != 0 {
+		t.Errorf("%d, %d bytes held", status, o.server.heldBodies.Load())
+	}
+}
+
+// A server that hands out parts of what it would say hands out no part of the secret.
+func TestSecretDoesNotComeInParts(t *testing.T) {
+	o := newOpenRig(t, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "x.txt", time.Time{}, strings.NewReader("you said "+r.Header.Get("Authorization")))
+	}, []egress.Rule{apiRule()}, bearer)
+	_, all := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"Authorization": "Bearer " + placeholder1, "Range": "bytes=16-30", "If-Range": "x"}, "")
+	if strings.Contains(all, secret1[:8]) {
+		t.Errorf("came in: %q", all)
+	}
+	o.last(t, ReasonInAnswer)
+}
+
+// CGI and WSGI make one variable of X_Forwarded_Host and X-Forwarded-Host.
+func TestOverridesDoNotLeaveInAnySpelling(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	for _, name := range []string{"X-HTTP-Method-Override", "X_HTTP_METHOD_OVERRIDE", "x_forwarded_host", "X_Original-URL", "Transfer_Encoding", "Proxy_Authenticate"} {
+		status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{name: "DELETE"}, "")
+		if status == 200 && len(o.seen[o.reached()-1].Header[http.CanonicalHeaderKey(name)]) > 0 {
+			t.Errorf("%s has left: %d %q", name, status, body)
+		}
+	}
+}
+
+// In HTTP/2 a target can hold a space, at which a reader of HTTP/1 would end it.
+func TestSpaceInATarget(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	r, err := http.NewRequest("GET", o.at("api.example.com", "/v1/x"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.RawQuery = "a HTTP/1.1"
+	res, err := o.inside(t, true).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.ProtoMajor != 2 || res.StatusCode != 400 || o.reached() != 0 {
+		t.Errorf("%s %d, reached %d", res.Proto, res.StatusCode, o.reached())
+	}
+}
+
+// However many connections and streams there are, so many exchanges are under way; the next one waits.
+func TestExchangesAreBounded(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	for range maxExchanges {
+		o.server.exchanges <- struct{}{}
+	}
+	done := make(chan int)
+	go func() {
+		res, err := o.inside(t, true).Get(o.at("api.example.com", "/v1/x"))
+		if err != nil {
+			done <- 0
+			return
+		}
+		res.Body.Close()
+		done <- res.StatusCode
+	}()
+	select {
+	case status := <-done:
+		t.Errorf("answered %d", status)
+	case <-time.After(200 * time.Millisecond):
+	}
+	<-o.server.exchanges
+	if status := <-done; status != 200 {
+		t.Errorf("%d", status)
+	}
+}
+
+// A rule that would pass a host unread does not help where the host has to be read: without an authority it is refused,
+// whatever form it has.
+func TestWhatMustBeReadNeedsAnAuthority(t *testing.T) {
+	r := whole(egress.Rule{Host: "*.example.com", Port: 443})
+	for _, host := range []string{"*.example.com", "forge.example.com"} {
+		r.Host = host
+		c := ProxyConfig{Rules: []egress.Rule{r}, Forges: []string{"forge.example.com"}}
+		if err := c.Check(); sallyport.CodeOf(err) != sallyport.CodeUnsupported {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	// A Budget's hosts below a wildcard are known when they are asked for.
+	r.Host = "*.example.com"
+	p, err := newProxy(ProxyConfig{Rules: []egress.Rule{r}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.budget = &purse{}
+	name, err := egress.Host("api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var no *denial
+	if w, err := p.decide(t.Context(), name, 443); !errors.As(err, &no) {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// A parameter of another spelling, in the query or in a body, may be the same to the server.
+func TestPlaceholderHasOneSpelling(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
+		p.Credentials = []Credential{{Name: "api", Hosts: []string{"api.example.com"}, Query: "appid", Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }}}
+	})
+	for _, c := range []struct{ query, kind, body string }{
+		{"&APPID=mine", "", ""},
+		{"&appid[]=mine", "", ""},
+		{"", "application/x-www-form-urlencoded", "AppId=mine"},
+		{"", "application/json", `{"appid":"mine"}`},
+	} {
+		status, body := o.ask(t, "POST", o.at("api.example.com", "/v1/x")+"?appid="+placeholder1+c.query, map[string]string{"Content-Type": c.kind}, c.body)
+		if status != 403 || o.reached() != 0 {
+			t.Errorf("%+v: %d %q, reached %d", c, status, body, o.reached())
+		}
+	}
+	o = newOpenRig(t, nil, []egress.Rule{apiRule()}, func(p *ProxyConfig) {
+		p.Credentials = []Credential{{Name: "api", Hosts: []string{"api.example.com"}, Header: "x-account", Placeholder: placeholder1, Value: func(context.Context) (string, error) { return secret1, nil }}}
+	})
+	if status, body := o.ask(t, "GET", o.at("api.example.com", "/v1/x"), map[string]string{"X-Account": placeholder1, "X_Account": "mine"}, ""); status != 403 || o.reached() != 0 {
+		t.Errorf("%d %q, reached %d", status, body, o.reached())
 	}
 }

@@ -74,7 +74,7 @@ func (c ProxyConfig) Check() error {
 		if err := egress.Check(r); err != nil {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeInvalid, Subject: at, Message: "this is no egress rule", Hint: sallyport.HintOf(err), Err: err}
 		}
-		if !egress.Unread(r) && r.Protocol != egress.HTTP && c.Authority == nil {
+		if c.Authority == nil && r.Protocol != egress.HTTP && (!egress.Unread(r) || egress.ListsForge(r, c.Forges)) {
 			return &sallyport.Error{Op: opProxy, Code: sallyport.CodeUnsupported, Subject: at,
 				Message: egress.Line(r) + " is held by reading the requests inside TLS, for which there is no authority"}
 		}
@@ -157,6 +157,7 @@ func (p *proxy) newTransport(protocol egress.Protocol, connections int) *http.Tr
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow},
 		ResponseHeaderTimeout:  answerTimeout,
 	}
 }

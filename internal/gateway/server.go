@@ -51,7 +51,8 @@ type Server struct {
 	listener   net.Listener
 	front      *front // with a proxy: the listener; nil: only the endpoint is served
 	crew       crew
-	names      *names // with a proxy
+	exchanges  chan struct{} // holds one for each that is under way
+	names      *names        // with a proxy
 
 	live   context.Context // ends when the credential does
 	revoke context.CancelFunc
@@ -71,7 +72,7 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 	if c.Connections <= 0 {
 		c.Connections = maxConnections
 	}
-	s := &Server{meter: meter{observe: c.Observe}, budget: c.Budget, done: make(chan struct{})}
+	s := &Server{meter: meter{observe: c.Observe}, budget: c.Budget, done: make(chan struct{}), exchanges: make(chan struct{}, maxExchanges)}
 	if err := s.setEndpoint(c); err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func Serve(ctx context.Context, ln net.Listener, c Config) (*Server, error) {
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true,
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10},
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:                     log.New(io.Discard, "", 0), // its lines hold the sandbox's bytes
 		BaseContext:                  func(net.Listener) context.Context { return s.live },
 	}
@@ -168,6 +169,7 @@ func newTransport(r *route, roots *x509.CertPool, connections int) *http.Transpo
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow},
 		ResponseHeaderTimeout:  answerTimeout,
 	}
 	if r.base.Scheme == "https" {

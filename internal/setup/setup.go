@@ -6,6 +6,8 @@
 package setup
 
 import (
+	"bytes"
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -29,7 +31,8 @@ type manager struct {
 var managers = []manager{
 	{words: []string{"npm", "ci"}, locks: npmLocks, add: []string{"--ignore-scripts"}, flags: []string{"--no-audit", "--no-fund", "--omit=dev", "--include=dev", "--prefer-offline"}},
 	{words: []string{"npm", "clean-install"}, locks: npmLocks, add: []string{"--ignore-scripts"}, flags: []string{"--no-audit", "--no-fund", "--omit=dev", "--include=dev", "--prefer-offline"}},
-	{words: []string{"pnpm", "install", "--frozen-lockfile"}, locks: []string{"pnpm-lock.yaml"}, add: []string{"--ignore-scripts"}, flags: []string{"--prod", "--prefer-offline"}},
+	// A dependency that pnpm-workspace.yaml lists under configDependencies can bring a pnpmfile, which pnpm runs.
+	{words: []string{"pnpm", "install", "--frozen-lockfile"}, locks: []string{"pnpm-lock.yaml"}, add: []string{"--ignore-scripts", "--ignore-pnpmfile"}, flags: []string{"--prod", "--prefer-offline"}},
 	{words: []string{"yarn", "install", "--frozen-lockfile"}, locks: []string{"yarn.lock"}, add: []string{"--ignore-scripts"}, flags: []string{"--non-interactive"}},
 	{words: []string{"yarn", "--frozen-lockfile"}, locks: []string{"yarn.lock"}, add: []string{"--ignore-scripts"}, flags: []string{"--non-interactive"}},
 	{words: []string{"yarn", "install", "--immutable"}, locks: []string{"yarn.lock"}, add: []string{"--mode=skip-build"}, flags: []string{"--immutable-cache"}},
@@ -77,6 +80,17 @@ func WithoutScripts(run string) string {
 	return strings.Join(append([]string{run}, m.add...), " ")
 }
 
+// Restraint is what a command that runs WithoutScripts is told by its environment beside its flags, whoever wrote them.
+// npm prepares a dependency that lies in git by another npm inside it, which goes by the .npmrc there, and that can name
+// any program as git. Nothing that a change pins is fetched with git by these managers, so that none is prepared.
+func Restraint(run string) map[string]string {
+	env := map[string]string{"npm_config_ignore_scripts": "true", "npm_config_git": "/bin/false", "YARN_ENABLE_SCRIPTS": "false"}
+	if name, _, _ := strings.Cut(run, " "); slices.Contains([]string{"npm", "pnpm", "yarn"}, name) {
+		env["GIT_ALLOW_PROTOCOL"] = "none"
+	}
+	return env
+}
+
 // Locks are the lock files, relative to the repository, that a command in dir goes by: its manager's, or every
 // known one. Whether they exist is not known here; one that a change adds counts as edited.
 func Locks(run, dir string) []string {
@@ -102,4 +116,35 @@ func Belongs(lock, p string) bool {
 		return false
 	}
 	return slices.Contains(companions[path.Base(lock)], path.Base(p))
+}
+
+// SameManager reports whether two versions of a package.json name the same package manager: corepack and pnpm run the
+// one that is named there, in the place of the one that is installed, and to that one a flag may mean nothing. What
+// cannot be read is not the same.
+func SameManager(one, other []byte) bool {
+	a, ok := namedManager(one)
+	b, also := namedManager(other)
+	return ok && also && a == b
+}
+
+// namedManager is what a package.json says of its package manager, "" for nothing; false: it cannot be read.
+func namedManager(manifest []byte) (string, bool) {
+	if len(manifest) == 0 {
+		manifest = []byte("{}")
+	}
+	var all, engines map[string]json.RawMessage // not a struct, which would take the names in any case
+	if json.Unmarshal(manifest, &all) != nil {
+		return "", false
+	}
+	if e, ok := all["devEngines"]; ok && json.Unmarshal(e, &engines) != nil {
+		return "", false
+	}
+	var out bytes.Buffer
+	for _, v := range []json.RawMessage{all["packageManager"], engines["packageManager"]} {
+		if len(v) > 0 && json.Compact(&out, v) != nil {
+			return "", false
+		}
+		out.WriteByte('\n')
+	}
+	return out.String(), true
 }
