@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sallyport against peers and baselines, in one run of at most six minutes: ratios of medians, taken in turns.
-# Arguments go to the program: -only start,worktree,tools,attempt,first,secrets,egress  -rounds 15
+# Arguments go to the program: -only start,worktree,tools,attempt,first,secrets,egress,requests  -rounds 15
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/need.sh

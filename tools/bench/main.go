@@ -27,8 +27,15 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) == 5 && os.Args[1] == proxyRole {
+		if err := proxyOnly(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	programs := flag.String("programs", "bin", "folder of sallyport, sallyport-keeper and sallyport-runner")
-	only := flag.String("only", "", "comma-separated benches to run; empty: all of start,worktree,tools,attempt,first,secrets,egress")
+	only := flag.String("only", "", "comma-separated benches to run; empty: all of start,worktree,tools,attempt,first,secrets,egress,requests")
 	rounds := flag.Int("rounds", 15, "rounds of what is cheap; dear things take fewer")
 	limit := flag.Duration("limit", 330*time.Second, "stop after this long")
 	flag.Parse()
@@ -56,7 +63,7 @@ var benches = []struct {
 	name string
 	run  func(*bench, context.Context) error
 }{
-	{"start", (*bench).start}, {"worktree", (*bench).worktree}, {"tools", (*bench).tools}, {"attempt", (*bench).attempt}, {"first", (*bench).first}, {"secrets", (*bench).secrets}, {"egress", (*bench).egress},
+	{"start", (*bench).start}, {"worktree", (*bench).worktree}, {"tools", (*bench).tools}, {"attempt", (*bench).attempt}, {"first", (*bench).first}, {"secrets", (*bench).secrets}, {"egress", (*bench).egress}, {"requests", (*bench).requests},
 }
 
 func run(ctx context.Context, programs, only string, rounds int) error {

@@ -46,6 +46,9 @@ func ms(d time.Duration) string {
 	if d >= 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
+	if d < time.Millisecond {
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	}
 	return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
 }
 
