@@ -173,6 +173,9 @@ type Manifest struct {
 	Learn bool `json:"learn,omitempty"`
 	// Resolve are addresses that the operator gave to names; no other name is looked up otherwise.
 	Resolve map[string]string `json:"resolve,omitempty"`
+	// Forges are the hosts of the repository's remotes, beside those of well-known forges: whatever Egress says, they are
+	// only read. nil: none.
+	Forges []string `json:"forges,omitempty"`
 	// Credentials are what the gateway puts into the agent's requests; no two share a host. nil: none.
 	Credentials []Credential `json:"credentials,omitempty"`
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sallyport.dev/sallyport"
@@ -225,4 +226,18 @@ func (o *objects) find(tree sallyport.ObjectID, path string) (treeEntry, error) 
 		}
 	}
 	return at, nil
+}
+
+// Remotes are the addresses of the repository's remotes as git would use them, for fetching and for pushing; a
+// password that stands in one is in it. None where there is no remote.
+func (r *Repo) Remotes(ctx context.Context) ([]string, error) {
+	out, err := r.user.run(ctx, nil, "remote", "-v")
+	var urls []string
+	for line := range strings.Lines(string(out)) {
+		_, rest, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if at := strings.LastIndex(rest, " ("); ok && at > 0 && !slices.Contains(urls, rest[:at]) {
+			urls = append(urls, rest[:at])
+		}
+	}
+	return urls, err
 }

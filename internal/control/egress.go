@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/egress"
 	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/gateway"
@@ -41,6 +43,11 @@ func opens(m sallyport.Manifest) bool { return m.Agent.Endpoint != nil || proxie
 
 // proxied says that the agent is given a proxy. One that learns is given it also where all is refused.
 func proxied(m sallyport.Manifest) bool { return len(m.Egress) > 0 || m.Learn }
+
+// reaches says that some rule of the agent's or of setup's is in force.
+func reaches(m sallyport.Manifest) bool {
+	return proxied(m) || slices.ContainsFunc(m.Setup, func(s sallyport.Setup) bool { return len(s.Egress) > 0 })
+}
 
 // redirects says that all which the agent's sandbox sends is led to the gateway, so that no program needs a proxy: where
 // this host can, and something may be reached beside a model endpoint.
@@ -187,6 +194,19 @@ func gatewayConfig(m sallyport.Manifest, h held, refused func(gateway.Denied)) (
 	return c, err
 }
 
+// forgesOf are the hosts to which changes of this repository may be published, sorted.
+func forgesOf(ctx context.Context, repo *change.Repo) ([]string, error) {
+	remotes, err := repo.Remotes(ctx)
+	var hosts []string
+	for _, r := range remotes {
+		if n, ok := egress.RemoteHost(r); ok {
+			hosts = append(hosts, n.String())
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), err
+}
+
 // lend gives the gateway the Attempt's credentials, which are open.
 func (d *driver) lend(c *gateway.Config) error {
 	d.mu.Lock()
@@ -209,7 +229,7 @@ func (d *driver) lend(c *gateway.Config) error {
 // proxyConfig serves rules; seed is of the authority under which TLS is opened, "" for none.
 func proxyConfig(m sallyport.Manifest, rules []sallyport.EgressRule, seed string) (*gateway.ProxyConfig, error) {
 	names, err := resolved(m)
-	c := &gateway.ProxyConfig{Rules: rules, Resolve: names, Forges: egress.Forges()}
+	c := &gateway.ProxyConfig{Rules: rules, Resolve: names, Forges: forges(m)}
 	if err == nil && seed != "" {
 		c.Authority, err = gateway.NewAuthority([]byte(seed), time.Now())
 	}

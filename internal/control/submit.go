@@ -215,6 +215,11 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if err != nil {
 		return fail(err)
 	}
+	if reaches(m) {
+		if m.Forges, err = forgesOf(ctx, repo); err != nil {
+			return fail(err)
+		}
+	}
 	words := []spoken{{"task", in.WorkOrder.Task}, {"name", m.Name}}
 	for _, arg := range in.WorkOrder.Command {
 		words = append(words, spoken{"command", arg})

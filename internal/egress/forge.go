@@ -21,6 +21,30 @@ func ListsForge(r Rule, forges []string) bool {
 	})
 }
 
+// RemoteHost is the host of a git remote, as a URL or as [USER@]HOST:PATH; false: a path of this machine, or what has
+// no one meaning.
+func RemoteHost(remote string) (Name, bool) {
+	host := remote
+	if scheme, rest, ok := strings.Cut(remote, "://"); ok {
+		if scheme == "file" {
+			return Name{}, false
+		}
+		host, _, _ = strings.Cut(rest, "/")
+		host = host[strings.LastIndexByte(host, '@')+1:]
+		if h, _, ok := splitPort(host); ok {
+			host = h
+		}
+	} else {
+		before, _, ok := strings.Cut(remote, ":")
+		if strings.HasPrefix(remote, "[") || !ok || strings.Contains(before, "/") {
+			return Name{}, false
+		}
+		host = before[strings.LastIndexByte(before, '@')+1:]
+	}
+	n, err := Host(host)
+	return n, err == nil
+}
+
 // MaxGraphQL bounds the body of a query that ForgeRead looks into, in bytes.
 const MaxGraphQL = 1 << 20
 

@@ -82,3 +82,26 @@ func FuzzOnlyQueries(f *testing.F) {
 		queryOnly([]byte(doc))
 	})
 }
+
+func TestRemoteHost(t *testing.T) {
+	for remote, want := range map[string]string{
+		"https://git.corp.example/team/lib.git":           "git.corp.example",
+		"https://me:secret@Git.Corp.example:8443/lib.git": "git.corp.example",
+		"ssh://git@git.corp.example:2222/lib.git":         "git.corp.example",
+		"git@git.corp.example:team/lib.git":               "git.corp.example",
+		"git.corp.example:lib.git":                        "git.corp.example",
+		"https://[2001:db8::1]:8443/lib.git":              "2001:db8::1",
+		"git://192.0.2.1/lib.git":                         "192.0.2.1",
+		"/srv/git/lib.git":                                "",
+		"./a:b":                                           "",
+		"file:///srv/git/lib.git":                         "",
+		"../lib.git":                                      "",
+		"https:///lib.git":                                "",
+		"":                                                "",
+	} {
+		got, ok := RemoteHost(remote)
+		if got.String() != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v", remote, got, ok)
+		}
+	}
+}

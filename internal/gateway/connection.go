@@ -37,6 +37,9 @@ func (p *proxy) decide(ctx context.Context, name egress.Name, port uint16) (*way
 	if i := p.unread(name, port); i >= 0 {
 		return p.pass(ctx, w, i)
 	}
+	if p.forge(name) && !p.reads(name, port, egress.HTTPS, egress.Git, egress.HTTP) {
+		return nil, because(egress.Request{Name: name, Port: port, Protocol: egress.TCP}, ReasonForge, "a tcp rule passes unread")
+	}
 	w.protocol = egress.HTTP
 	if w.opened = p.reads(name, port, egress.HTTPS, egress.Git); w.opened {
 		w.protocol = egress.HTTPS

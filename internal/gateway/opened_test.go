@@ -553,6 +553,14 @@ func TestForgeIsRead(t *testing.T) {
 	}
 }
 
+// A forge is not spoken to in a way that cannot be read, such as ssh.
+func TestForgeIsNotPassedUnread(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{{Host: "forge.example.com", Protocol: egress.TCP}}, func(p *ProxyConfig) { p.Forges = []string{"forge.example.com"} })
+	if got := o.raw(t, fmt.Sprintf("CONNECT forge.example.com:%d HTTP/1.1\r\nHost: x\r\n\r\n", portOf(o.tls))); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, string(ReasonForge)) || o.dials.Load() != 0 {
+		t.Errorf("%q, %d dials", got, o.dials.Load())
+	}
+}
+
 // A token that may write to a forge brings nothing in.
 func TestForgeCredentialWithWriteScope(t *testing.T) {
 	scopes := ""

@@ -302,6 +302,24 @@ func wheel(t *testing.T) []byte {
 	return b.Bytes()
 }
 
+// TestOwnForgeIsOnlyRead: the host of a remote is read and never written to, whatever a rule says.
+func TestOwnForgeIsOnlyRead(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Small()
+	net := connect(t, w)
+	w.Env = append(w.Env, "SSL_CERT_FILE="+w.File(filepath.Join(w.Dir, "outside.pem"), net.certificate))
+	at := "https://example.com:" + net.secure
+	w.Git("remote", "add", "corp", at+"/forge/lib.git")
+	rep := w.Run("own", "echo good > a; curl -sS -m 20 "+at+"/hello?read; curl -sS -m 20 -d x "+at+"/hello?written", "--egress", net.httpsRule()).Want(0).Report()
+	if log := w.Log(rep.Attempt, "agent"); !strings.Contains(log, "hello from outside\nsallyport: forge-write: ") {
+		t.Errorf("the agent said:\n%s", log)
+	}
+	if heard := net.heard(); !strings.Contains(heard, "/hello?read") || strings.Contains(heard, "written") {
+		t.Errorf("outside was asked:\n%s", heard)
+	}
+}
+
 // TestEgressEmpty: nothing listed is nothing, and there is not even a way to ask.
 func TestEgressEmpty(t *testing.T) {
 	t.Parallel()
