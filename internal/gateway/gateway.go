@@ -30,7 +30,7 @@ const (
 	maxConnections = 64
 	// maxStreams is how many requests may be under way on one HTTP/2 connection, and maxExchanges on all connections
 	// together; more wait. Each can hold some buffers outside the sandbox's own cgroup, streamWindow of an answer for one.
-	maxStreams   = 64
+	maxStreams   = 32
 	maxExchanges = 256
 	streamWindow = 1 << 20
 	// maxAcceptsPerSecond bounds the processor time that a flood of connections costs outside the sandbox.
