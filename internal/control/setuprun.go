@@ -72,7 +72,7 @@ func (d *driver) runSetupIn(ctx context.Context, o setupOrder, layer, log string
 		}
 	}
 	var files []provider.File
-	if d.m.Learn || readsTLS(o.Egress) {
+	if d.m.Learn || readsTLS(d.m, o.Egress) {
 		if way.seed, err = id.Secret(); err != nil {
 			return exit, out, err
 		}

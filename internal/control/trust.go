@@ -20,13 +20,14 @@ import (
 // opensTLS says that something is held by reading what is inside TLS, so that the agent's programs have to trust the
 // Attempt's own authority. Where the model's host is listed as well, its requests are among that.
 func opensTLS(m sallyport.Manifest) bool {
-	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || len(m.Credentials) > 0 || readsTLS(m.Egress) || m.Spend != nil && listsTLS(m.Egress))
+	return proxied(m) && (m.Learn || m.Agent.Endpoint != nil || len(m.Credentials) > 0 || readsTLS(m, m.Egress) || m.Spend != nil && listsTLS(m.Egress))
 }
 
 // readsTLS says that some rule is held by reading what is inside TLS: for what it says, or since it lists a forge.
-func readsTLS(rules []sallyport.EgressRule) bool {
+func readsTLS(m sallyport.Manifest, rules []sallyport.EgressRule) bool {
+	forges := forges(m)
 	return slices.ContainsFunc(rules, func(r sallyport.EgressRule) bool {
-		return !egress.Unread(r) && r.Protocol != egress.HTTP || egress.ListsForge(r, egress.Forges())
+		return !egress.Unread(r) && r.Protocol != egress.HTTP || egress.ListsForge(r, forges)
 	})
 }
 
