@@ -226,6 +226,17 @@ func (d *driver) lend(c *gateway.Config) error {
 	return err
 }
 
+// forges are the well-known ones, and those whose Apps m's credentials are of, wherever they stand.
+func forges(m sallyport.Manifest) []string {
+	all := slices.Concat(egress.Forges(), m.Forges)
+	for _, k := range m.Credentials {
+		if k.Source.GitHubApp != nil {
+			all = append(all, k.Hosts...)
+		}
+	}
+	return all
+}
+
 // proxyConfig serves rules; seed is of the authority under which TLS is opened, "" for none.
 func proxyConfig(m sallyport.Manifest, rules []sallyport.EgressRule, seed string) (*gateway.ProxyConfig, error) {
 	names, err := resolved(m)

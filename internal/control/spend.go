@@ -172,7 +172,7 @@ func (s *spender) Admit(ctx context.Context, host, method, path string, body []b
 	if !s.Meters(host) {
 		return nil, nil
 	}
-	api, kind := s.book.Call(method, path)
+	api, kind := s.book.Call(host, method, path)
 	switch kind {
 	case spend.Free:
 		return nil, nil

@@ -25,13 +25,11 @@ func opensTLS(m sallyport.Manifest) bool {
 
 // readsTLS says that some rule is held by reading what is inside TLS: for what it says, or since it lists a forge.
 func readsTLS(m sallyport.Manifest, rules []sallyport.EgressRule) bool {
+	forges := forges(m)
 	return slices.ContainsFunc(rules, func(r sallyport.EgressRule) bool {
-		return !egress.Unread(r) && r.Protocol != egress.HTTP || egress.ListsForge(r, forges(m))
+		return !egress.Unread(r) && r.Protocol != egress.HTTP || egress.ListsForge(r, forges)
 	})
 }
-
-// forges are the hosts that are only read.
-func forges(m sallyport.Manifest) []string { return slices.Concat(egress.Forges(), m.Forges) }
 
 // listsTLS says that some rule is one for https: under a spend limit its host may be one that is metered.
 func listsTLS(rules []sallyport.EgressRule) bool {

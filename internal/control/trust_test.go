@@ -78,6 +78,10 @@ func TestAuthorityWhereSomethingIsRead(t *testing.T) {
 		}
 		return []sallyport.EgressRule{r}
 	}
+	app := []sallyport.Credential{{Name: "app", Source: sallyport.CredentialSource{GitHubApp: &sallyport.GitHubApp{}}, Hosts: []string{"forge.corp.example"}}}
+	if own := (sallyport.Manifest{Credentials: app}); !readsTLS(own, all("forge.corp.example", egress.HTTPS)) || readsTLS(own, all("www.corp.example", egress.HTTPS)) {
+		t.Error("a forge of one's own is none")
+	}
 	for _, c := range []struct {
 		rules []sallyport.EgressRule
 		spend *sallyport.SpendLimit

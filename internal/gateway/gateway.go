@@ -13,13 +13,12 @@
 // request, and the pace of both.
 //
 // Not for: making the sandbox or its socket (internal/provider), choosing the agent (internal/agent), what rules mean
-// (internal/egress), what requests cost (Budget; internal/spend). Reading inside TLS and credentials for other hosts are
-// not built yet.
+// (internal/egress), what requests cost (Budget; internal/spend), where secrets come from (internal/credential).
 //
 // What is not promised: a model API is a channel. An agent can say anything to the model in a body, and ask
 // for tools that the API itself runs outside, such as a web search; the gateway bounds and counts bytes, it
-// does not read them. So is every host that a rule allows, as far as the rule goes: through an https rule, which is
-// passed unread, the agent may say all that the host understands, a git push with its own password too.
+// does not read them. So is every host that a rule allows, as far as the rule goes: where a rule lets the agent say all that
+// the host understands, its bytes pass unread, a git push with its own password too, unless the host is a known forge.
 package gateway
 
 import "time"
@@ -31,7 +30,7 @@ const (
 	maxConnections = 64
 	// maxStreams is how many requests may be under way on one HTTP/2 connection, and maxExchanges on all connections
 	// together; more wait. Each can hold some buffers outside the sandbox's own cgroup, streamWindow of an answer for one.
-	maxStreams   = 64
+	maxStreams   = 32
 	maxExchanges = 256
 	streamWindow = 1 << 20
 	// maxAcceptsPerSecond bounds the processor time that a flood of connections costs outside the sandbox.

@@ -243,10 +243,13 @@ const (
 	Priced
 )
 
-// Call finds the call at path (without its query) by method.
-func (b Book) Call(method, path string) (api string, kind Kind) {
+// Call finds the call at path (without its query) of host by method. Of a host that the table is not about, an operator's
+// own upstream, every call of the table counts.
+func (b Book) Call(host, method, path string) (api string, kind Kind) {
+	known := b.Metered(host)
 	for _, c := range b.Calls {
 		switch {
+		case known && !slices.Contains(c.Hosts, host):
 		case method == "POST" && slices.Contains(c.Paths, path):
 			return c.Name, Priced
 		case slices.Contains(c.Free, path):

@@ -52,7 +52,7 @@ func TestCalls(t *testing.T) {
 		{"POST", "/v1/messages/batches", "", Unpriced}, {"GET", "/v1/messages", "", Unpriced}, {"POST", "/v1/images/generations", "", Unpriced},
 		{"POST", "/v1/chat/completions", "openai-chat", Priced}, {"POST", "/v1/responses", "openai-responses", Priced}, {"POST", "/v1/responses/", "", Unpriced},
 	} {
-		if api, kind := b.Call(c.method, c.path); api != c.api || kind != c.kind {
+		if api, kind := b.Call("127.0.0.1", c.method, c.path); api != c.api || kind != c.kind {
 			t.Errorf("%s %s: %s %d", c.method, c.path, api, kind)
 		}
 	}
@@ -83,7 +83,14 @@ apis:
 	if _, ok := b.Model("gpt-6.2-sol"); !ok || !b.Metered("llm.example") || !b.Metered("api.openai.com") {
 		t.Error("the rest is gone")
 	}
-	if api, kind := b.Call("POST", "/openai/v1/chat/completions"); api != "openai-chat" || kind != Priced {
+	if api, kind := b.Call("llm.example", "POST", "/openai/v1/chat/completions"); api != "openai-chat" || kind != Priced {
+		t.Error(api, kind)
+	}
+	// What one host has means nothing on another that the table is about.
+	if api, kind := b.Call("api.openai.com", "POST", "/openai/v1/chat/completions"); kind != Unpriced {
+		t.Error(api, kind)
+	}
+	if api, kind := b.Call("api.openai.com", "POST", "/v1/messages/count_tokens"); kind != Unpriced {
 		t.Error(api, kind)
 	}
 }

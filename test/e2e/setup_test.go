@@ -234,6 +234,21 @@ func rulesOf(rep sallyport.Report) string {
 	return strings.Join(rules, " ")
 }
 
+// TestSetupOfAnotherManager: what a change names as its package manager would run in the place of the one that is known.
+func TestSetupOfAnotherManager(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	r := newRegistry(t, w)
+	r.node(t, w, "  - run: npm ci\n    egress: ["+r.rule()+"]")
+	w.Sallyport("trust", "--yes").Want(0)
+	two := r.add(w, "2.0.0")
+	other := strings.Replace(packageJSON("2.0.0"), "{", `{"packageManager":"yarn@1.22.22",`, 1)
+	rep := w.Run("newer", "cat > package.json <<'E'\n"+other+"E\ncat > package-lock.json <<'E'\n"+r.lock("2.0.0", two)+"E\n").Want(10).Report()
+	if len(rep.Setup) != 1 || !strings.Contains(rulesOf(rep), "lock.changed") || strings.Contains(strings.Join(r.heard(), " "), "2.0.0") {
+		t.Errorf("%+v, %s, %v", rep.Setup, rulesOf(rep), r.heard())
+	}
+}
+
 // TestSetupWithoutAWordForScripts: where nothing says how it runs without scripts, nothing is run from the change's
 // lock file.
 func TestSetupWithoutAWordForScripts(t *testing.T) {
