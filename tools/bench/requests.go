@@ -84,8 +84,8 @@ func (b *bench) firstByteOfRequests(ctx context.Context, h2 bool) error {
 		if fresh {
 			s, words = closing, "new connection"
 		}
-		ours, closeOurs := asking(protocol+", through the gateway, "+words, s, throughProxy(at, authority, h2))
-		plain, closePlain := asking(protocol+", direct, "+words, s, direct(s, h2))
+		ours, closeOurs := asking(protocol+", through the gateway, "+words, s, throughProxy(at, authority, h2), fresh)
+		plain, closePlain := asking(protocol+", direct, "+words, s, direct(s, h2), fresh)
 		all, err := race(ctx, firstBytes, 20*time.Second, ours, plain)
 		closeOurs()
 		closePlain()
@@ -225,8 +225,8 @@ func throughProxy(at string, authority []byte, h2 bool) *http.Transport {
 	return t
 }
 
-// asking measures from before a request until the first byte of its answer.
-func asking(name string, s *httptest.Server, t *http.Transport) (c contender, end func()) {
+// asking measures from before a request until the first byte of its answer. fresh: over a connection of its own.
+func asking(name string, s *httptest.Server, t *http.Transport, fresh bool) (c contender, end func()) {
 	return contender{name: name, once: func(ctx context.Context) (time.Duration, error) {
 		var first time.Duration
 		var began time.Time
@@ -235,8 +235,12 @@ func asking(name string, s *httptest.Server, t *http.Transport) (c contender, en
 		if err != nil {
 			return 0, err
 		}
+		if fresh {
+			t.CloseIdleConnections()
+		}
 		began = time.Now()
-		return first, ask(t, r)
+		err = ask(t, r)
+		return first, err
 	}}, t.CloseIdleConnections
 }
 
