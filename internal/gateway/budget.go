@@ -116,6 +116,7 @@ func (s *Server) afford(w http.ResponseWriter, r *http.Request, e *Event, x *exc
 	case errors.As(err, &over):
 		a.Close()
 		e.Kind, e.Status, e.Reason, e.Message = Refused, over.Status, over.Reason, over.Message
+		s.hurry(w)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Connection", "close")
 		w.Header().Set("X-Should-Retry", "false") // what both APIs' own clients understand: asking again changes nothing

@@ -92,6 +92,7 @@ func (s *Server) fail(w http.ResponseWriter, e *Event, reason, message string, e
 
 // say closes the connection, so that each refusal falls under the accept rate.
 func (s *Server) say(w http.ResponseWriter, e *Event, status int, reason, text string) {
+	s.hurry(w)
 	h := w.Header()
 	h.Set("Connection", "close")
 	h.Set("X-Sallyport-Reason", reason)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport.dev/sallyport/internal/egress"
@@ -268,7 +269,7 @@ func (s *Server) bring(w http.ResponseWriter, res *http.Response, e *Event, x *e
 	keepOut(w.Header(), x)
 	w.WriteHeader(res.StatusCode)
 	e.Kind, e.Status = Forwarded, res.StatusCode
-	why, err := s.pour(w, res.Body, e, x)
+	why, err := s.pour(w, res, e, x)
 	if body.spent.Load() {
 		why = ReasonUp
 	}
@@ -279,7 +280,10 @@ func (s *Server) bring(w http.ResponseWriter, res *http.Response, e *Event, x *e
 	}
 	if why != "" || err != nil {
 		e.Status = 0
-		panic(http.ErrAbortHandler) // the status line has left: cutting is the one honest end
+		// The status line leaves before the cut: a client that has seen no byte of an answer asks again by itself.
+		s.hurry(w)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -341,35 +345,47 @@ func writes(scopes string) bool {
 	return false
 }
 
-// pour copies and flushes each piece as it comes. What could be the beginning of the secret waits for the next piece.
-func (s *Server) pour(w http.ResponseWriter, body io.Reader, e *Event, x *exchange) (egress.Reason, error) {
+// pieces are what answers are copied with. One goes back only after each write from it has succeeded: a connection of
+// HTTP/2 that ended in one may still be sending from it.
+var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }}
+
+const pieceSize = 32 << 10
+
+// pour copies and flushes each piece as it comes. What could be the beginning of the secret waits for the next piece. What
+// is last leaves when the request ends, which is at once. The headers of a short answer whose length is known leave with
+// its first piece: until then a client could do nothing with them.
+func (s *Server) pour(w http.ResponseWriter, res *http.Response, e *Event, x *exchange) (egress.Reason, error) {
 	rc := http.NewResponseController(w)
 	send := func(p []byte) error {
 		if len(p) == 0 {
 			return nil
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(stallTimeout))
 		k, err := w.Write(p)
 		e.Down += int64(k)
-		if err != nil {
-			return err
-		}
-		return rc.Flush()
+		return err
 	}
-	if err := rc.Flush(); err != nil { // the headers, before the first byte of a slow answer
-		return "", err
+	if short := 0 <= res.ContentLength && res.ContentLength <= pieceSize; !short {
+		s.hurry(w)
+		if err := rc.Flush(); err != nil { // before the first byte of a slow answer
+			return "", err
+		}
+		relax(w)
 	}
 	var watch watches
 	if x.credential != nil {
 		watch = newWatches(x.credential.forms(x.secret))
 	}
-	buf := make([]byte, 32<<10)
+	kept := pieces.Get().(*[]byte)
+	buf := *kept
 	for {
-		n, err := body.Read(buf)
+		n, err := res.Body.Read(buf)
 		may := x.quota.takeDown(n)
 		out, met := watch.pass(buf[:may])
 		if met {
 			return ReasonInAnswer, nil
+		}
+		if len(out) > 0 || err == io.EOF {
+			s.hurry(w)
 		}
 		if wErr := send(out); wErr != nil {
 			return "", wErr
@@ -383,9 +399,22 @@ func (s *Server) pour(w http.ResponseWriter, body io.Reader, e *Event, x *exchan
 			if out, met = watch.rest(); met {
 				return ReasonInAnswer, nil
 			}
-			return "", send(out)
+			if wErr := send(out); wErr != nil {
+				return "", wErr
+			}
+			pieces.Put(kept)
+			if s.metered(x) {
+				return "", rc.Flush() // the answer does not wait until its price is noted
+			}
+			return "", nil
 		case err != nil:
 			return "", err
+		}
+		if len(out) > 0 {
+			if fErr := rc.Flush(); fErr != nil {
+				return "", fErr
+			}
+			relax(w)
 		}
 	}
 }

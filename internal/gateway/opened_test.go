@@ -762,3 +762,41 @@ func TestPlaceholderHasOneSpelling(t *testing.T) {
 		t.Errorf("%d %q, reached %d", status, body, o.reached())
 	}
 }
+
+// How long a client may take for what it is sent does not limit how long a host may think, before an answer or within it.
+func TestHostsMayThink(t *testing.T) {
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		pause := func() { time.Sleep(400 * time.Millisecond) }
+		pause()
+		switch r.URL.Path {
+		case "/short":
+			w.Header().Set("Content-Length", "10")
+		case "/gone":
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "hello")
+		w.(http.Flusher).Flush()
+		pause()
+		_, _ = io.WriteString(w, "again")
+	}
+	o := newOpenRig(t, slow, []egress.Rule{{Host: "api.example.com", Protocol: egress.HTTPS, Methods: []string{"GET"}, Paths: []string{"/*"}}},
+		func(p *ProxyConfig) {
+			p.pace = paceDefault
+			p.pace.stall = 150 * time.Millisecond
+		})
+	for _, h2 := range []bool{false, true} {
+		c := o.inside(t, h2)
+		for path, want := range map[string]string{"/short": "helloagain", "/streamed": "helloagain", "/gone": "could not be reached"} {
+			res, err := c.Get(o.at("api.example.com", path))
+			if err != nil {
+				t.Errorf("h2 %v %s: %v", h2, path, err)
+				continue
+			}
+			b, err := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if err != nil || !strings.Contains(string(b), want) {
+				t.Errorf("h2 %v %s: %d %q, %v", h2, path, res.StatusCode, b, err)
+			}
+		}
+	}
+}

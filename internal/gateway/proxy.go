@@ -60,11 +60,12 @@ type pace struct {
 	header time.Duration // for a request's head, a SOCKS request, a ClientHello
 	idle   time.Duration // a tunnel in which nothing moved
 	total  time.Duration // a tunnel's whole life
+	stall  time.Duration // to take what is written to it
 }
 
 // A quiet tunnel is a waiting package manager or a forgotten one; five minutes are longer than any server waits. No
 // connection outlives half a day, so that what Close has to cut was opened by somebody who may still be asked.
-var paceDefault = pace{header: headerTimeout, idle: 5 * time.Minute, total: 12 * time.Hour}
+var paceDefault = pace{header: headerTimeout, idle: 5 * time.Minute, total: 12 * time.Hour, stall: stallTimeout}
 
 // Check reports what Serve would say about c's rules and overrides: CodeInvalid for what is malformed, CodeUnsupported
 // for a rule that this gateway could not hold to the letter. Subject is "egress[i]" or "resolve".

@@ -595,7 +595,7 @@ func TestResetStaysAReset(t *testing.T) {
 
 func TestSlowClientsAreEnded(t *testing.T) {
 	r := newProxyRig(t, hello, usualRules, func(c *Config) {
-		c.Proxy.pace = pace{header: 200 * time.Millisecond, idle: time.Minute, total: time.Minute}
+		c.Proxy.pace = pace{header: 200 * time.Millisecond, idle: time.Minute, total: time.Minute, stall: stallTimeout}
 	})
 	for name, begin := range map[string]func() net.Conn{
 		"silent":   func() net.Conn { return r.dial(t) },
@@ -636,8 +636,8 @@ func TestSlowClientsAreEnded(t *testing.T) {
 func TestIdleAndOldTunnelsEnd(t *testing.T) {
 	quiet := func(w http.ResponseWriter, r *http.Request) {}
 	for name, p := range map[string]pace{
-		"idle":  {header: time.Second, idle: 150 * time.Millisecond, total: time.Minute},
-		"total": {header: time.Second, idle: time.Minute, total: 150 * time.Millisecond},
+		"idle":  {header: time.Second, idle: 150 * time.Millisecond, total: time.Minute, stall: stallTimeout},
+		"total": {header: time.Second, idle: time.Minute, total: 150 * time.Millisecond, stall: stallTimeout},
 	} {
 		r := newProxyRig(t, quiet, func(r *proxyRig) []egress.Rule {
 			return []egress.Rule{{Host: "example.com", Port: portOf(r.tls), Protocol: egress.TCP}}
@@ -739,5 +739,39 @@ func TestDenialsAreBounded(t *testing.T) {
 	all := p.denials.snapshot()
 	if told != maxDenied || len(all) != maxDenied || all[0].Count != 2 {
 		t.Errorf("told %d, kept %d, first counted %d", told, len(all), all[0].Count)
+	}
+}
+
+// A short answer's headers wait for its body. Where none comes they leave before the cut: to a client that saw nothing the
+// connection was only a stale one, and it would ask again by itself.
+func TestShortAnswerThatBreaks(t *testing.T) {
+	var asked atomic.Int64
+	r := newProxyRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if asked.Add(1) == 1 {
+			hello(w, q)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+		_ = c.Close()
+	}, allHTTP)
+	c := r.client(t, "http")
+	if status, body := r.get(t, c, "http://"+r.plainHost()+"/a"); status != 200 || body != "hello" {
+		t.Fatalf("got %d %q", status, body)
+	}
+	res, err := c.Get("http://" + r.plainHost() + "/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); res.StatusCode != 200 || err == nil {
+		t.Errorf("got %d, %q as a whole", res.StatusCode, b)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the host was asked %d times", n)
 	}
 }

@@ -253,9 +253,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		e.Took = time.Since(start)
 		s.meter.record(e)
 	}()
-	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(stallTimeout))
 	if e.model = s.front == nil || !proxied(r); e.model && s.model != nil && r.Method == http.MethodHead && r.RequestURI == "/" {
 		// Claude Code asks whether its endpoint is there. Nothing leaves.
+		s.hurry(w)
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusOK)
 		e.Kind, e.Status = Local, http.StatusOK
@@ -272,3 +272,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.exchange(w, r, &e)
 }
+
+// hurry limits how long the client may take for what is written from now on.
+func (s *Server) hurry(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.proxy.pace.stall))
+}
+
+// relax is for the time in which nothing is written: an answer may be minutes away, and over HTTP/2 a limit that passes ends
+// the stream also when nobody writes.
+func relax(w http.ResponseWriter) { _ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) }

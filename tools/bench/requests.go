@@ -84,8 +84,8 @@ func (b *bench) firstByteOfRequests(ctx context.Context, h2 bool) error {
 		if fresh {
 			s, words = closing, "new connection"
 		}
-		ours, closeOurs := asking(protocol+", through the gateway, "+words, s, throughProxy(at, authority, h2))
-		plain, closePlain := asking(protocol+", direct, "+words, s, direct(s, h2))
+		ours, closeOurs := asking(protocol+", through the gateway, "+words, s, throughProxy(at, authority, h2), fresh)
+		plain, closePlain := asking(protocol+", direct, "+words, s, direct(s, h2), fresh)
 		all, err := race(ctx, firstBytes, 20*time.Second, ours, plain)
 		closeOurs()
 		closePlain()
@@ -108,9 +108,9 @@ func (b *bench) firstByteOfRequests(ctx context.Context, h2 bool) error {
 func (b *bench) processorTime(ctx context.Context, h2 bool) error {
 	server := serveRequests(h2, false)
 	defer server.Close()
-	spoken := "HTTP/1.1 to the host"
+	spoken := "host with HTTP/1.1"
 	if h2 {
-		spoken = "the host speaks HTTP/2 too"
+		spoken = "host with HTTP/2 too"
 	}
 	var cs []contender
 	for _, kind := range []string{"ours", "goproxy"} {
@@ -119,11 +119,11 @@ func (b *bench) processorTime(ctx context.Context, h2 bool) error {
 			return err
 		}
 		defer p.end()
-		name := "Sallyport's gateway"
+		name := "Sallyport"
 		if kind == "goproxy" {
-			name = "elazarl/goproxy 1.9.4"
+			name = "goproxy 1.9.4"
 		}
-		cs = append(cs, contender{name: fmt.Sprintf("%s: processor time of %d requests, %s", name, batch, spoken), once: func(ctx context.Context) (time.Duration, error) {
+		cs = append(cs, contender{name: fmt.Sprintf("%s, %d requests, %s", name, batch, spoken), once: func(ctx context.Context) (time.Duration, error) {
 			before, err := p.used()
 			if err == nil {
 				err = p.load(ctx, server)
@@ -135,13 +135,13 @@ func (b *bench) processorTime(ctx context.Context, h2 bool) error {
 			return after - before, err
 		}})
 	}
-	all, err := race(ctx, b.rounds, 15*time.Second, cs...)
+	all, err := race(ctx, b.rounds, 10*time.Second, cs...)
 	if err != nil {
 		return err
 	}
 	show(all, cs...)
 	for _, c := range cs {
-		fmt.Printf("  %-58s %5.1f µs a request\n", c.name, float64(all[c.name].median().Nanoseconds())/1000/batch)
+		fmt.Printf("  %-58s %5.1f µs of processor time each\n", c.name, float64(all[c.name].median().Nanoseconds())/1000/batch)
 	}
 	what := "processor time / goproxy's, " + spoken
 	if !h2 {
@@ -225,8 +225,8 @@ func throughProxy(at string, authority []byte, h2 bool) *http.Transport {
 	return t
 }
 
-// asking measures from before a request until the first byte of its answer.
-func asking(name string, s *httptest.Server, t *http.Transport) (c contender, end func()) {
+// asking measures from before a request until the first byte of its answer. fresh: over a connection of its own.
+func asking(name string, s *httptest.Server, t *http.Transport, fresh bool) (c contender, end func()) {
 	return contender{name: name, once: func(ctx context.Context) (time.Duration, error) {
 		var first time.Duration
 		var began time.Time
@@ -235,8 +235,12 @@ func asking(name string, s *httptest.Server, t *http.Transport) (c contender, en
 		if err != nil {
 			return 0, err
 		}
+		if fresh {
+			t.CloseIdleConnections()
+		}
 		began = time.Now()
-		return first, ask(t, r)
+		err = ask(t, r)
+		return first, err
 	}}, t.CloseIdleConnections
 }
 
