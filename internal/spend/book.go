@@ -50,6 +50,7 @@ type Book struct {
 	Date, Source string
 	Models       map[string]Model
 	Calls        []Call
+	Unpriced     []string // hosts of model APIs that no call is about: nothing is sent to them under a limit
 }
 
 // Embedded is the table of this version. It is part of the program: a wrong one is a fault of the build, and the tests read
@@ -65,11 +66,13 @@ func Embedded() Book {
 var embeddedBook = sync.OnceValues(func() (Book, error) { return Parse("prices.yaml", embedded) })
 
 type bookFile struct {
-	Version int                  `yaml:"version"`
-	Date    string               `yaml:"date"`
-	Source  string               `yaml:"source"`
-	APIs    []apiFile            `yaml:"apis"`
-	Models  map[string]modelFile `yaml:"models"`
+	Version int       `yaml:"version"`
+	Date    string    `yaml:"date"`
+	Source  string    `yaml:"source"`
+	APIs    []apiFile `yaml:"apis"`
+	// Hosts of model APIs without a price.
+	Unpriced []string             `yaml:"unpriced"`
+	Models   map[string]modelFile `yaml:"models"`
 }
 
 type apiFile struct {
@@ -149,7 +152,7 @@ func Parse(name string, data []byte) (Book, error) {
 	if f.Version != 1 {
 		return bad("version", "expected version: 1")
 	}
-	b := Book{Date: f.Date, Source: f.Source, Models: map[string]Model{}}
+	b := Book{Date: f.Date, Source: f.Source, Models: map[string]Model{}, Unpriced: f.Unpriced}
 	for _, a := range f.APIs {
 		if dialects[a.Name] == nil {
 			return bad("apis", fmt.Sprintf("unknown api %.40q; expected one of %s", a.Name, strings.Join(slices.Sorted(maps.Keys(dialects)), ", ")))
@@ -211,7 +214,7 @@ func priced(input, output dollars, read, write, hour *dollars) Price {
 
 // With is b where over's models and calls come first.
 func (b Book) With(over Book) Book {
-	out := Book{Date: b.Date, Source: b.Source, Models: maps.Clone(b.Models), Calls: slices.Concat(over.Calls, b.Calls)}
+	out := Book{Date: b.Date, Source: b.Source, Models: maps.Clone(b.Models), Calls: slices.Concat(over.Calls, b.Calls), Unpriced: slices.Concat(over.Unpriced, b.Unpriced)}
 	maps.Copy(out.Models, over.Models)
 	return out
 }
@@ -230,7 +233,7 @@ func (b Book) Model(name string) (Model, bool) {
 
 // Metered reports whether the table is about host.
 func (b Book) Metered(host string) bool {
-	return slices.ContainsFunc(b.Calls, func(c Call) bool { return slices.Contains(c.Hosts, host) })
+	return slices.Contains(b.Unpriced, host) || slices.ContainsFunc(b.Calls, func(c Call) bool { return slices.Contains(c.Hosts, host) })
 }
 
 // Kind is what a call means for a spend limit. The zero value is the cautious one.

@@ -61,6 +61,22 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// A model API without prices is known for one, so that nothing is sent to it under a limit; an operator can price it.
+func TestUnpricedHosts(t *testing.T) {
+	b := Embedded()
+	const host, path = "api.groq.com", "/openai/v1/chat/completions"
+	if _, kind := b.Call(host, "POST", "/v1/chat/completions"); !b.Metered(host) || kind != Unpriced {
+		t.Errorf("metered %v, %d", b.Metered(host), kind)
+	}
+	own, err := Parse("prices.yaml", []byte("version: 1\ndate: 2027-01-01\nsource: x\napis: [{name: openai-chat, hosts: ["+host+"], paths: ["+path+"]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api, kind := b.With(own).Call(host, "POST", path); api != "openai-chat" || kind != Priced {
+		t.Errorf("%s %d", api, kind)
+	}
+}
+
 func TestOverride(t *testing.T) {
 	own, err := Parse("prices.yaml", []byte(`version: 1
 date: 2027-01-01
