@@ -61,6 +61,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
 		}
 	}
 	if no != nil {
+		drain(w, r)
 		s.sayNo(w, e, no)
 		return
 	}
@@ -72,6 +73,18 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, e *Event) {
 		}
 	}
 	s.pass(w, r, e, x)
+}
+
+// drain takes what a refused request still sends, a little and not for long: over HTTP/2 some clients take an answer before
+// the end of their own words for a broken one.
+func drain(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 || r.Header.Get("Expect") != "" {
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	_, _ = io.CopyN(io.Discard, r.Body, 64<<10)
+	_ = rc.SetReadDeadline(time.Time{})
 }
 
 // begin waits until one more exchange may be under way; false: whoever asked is gone.
