@@ -14,9 +14,9 @@ type Budget interface {
 	// Meters says that host has an API whose requests may cost something: none of them leaves unread or without Admit.
 	Meters(host string) bool
 	// Admit is called with the canonical host without its port, the path without its query, and the whole body, which is
-	// what will be sent, byte by byte. It may wait until an earlier request's
-	// cost is known, and returns once what this one can cost is durable. *Unaffordable is a no for the sandbox; any other
-	// error means that it cannot be decided, and nothing is sent either. A nil Charge: the call is free.
+	// what will be sent, byte by byte. It may wait until an earlier request's cost is known, and returns once what this
+	// one can cost is durable. *Unaffordable is a no for the sandbox; any other error means that it cannot be decided,
+	// and nothing is sent either. A nil Charge: the call is free.
 	Admit(ctx context.Context, host, method, path string, body []byte) (Charge, error)
 }
 

@@ -407,7 +407,7 @@ func (s *Server) pour(w http.ResponseWriter, res *http.Response, e *Event, x *ex
 		case may < n:
 			return ReasonDown, nil
 		case err == io.EOF && s.live.Err() != nil:
-			return "", s.live.Err() // as in stream: an end that our own closing made is not the answer's
+			return "", s.live.Err() // an end that our own closing made is not the answer's
 		case err == io.EOF:
 			if out, met = watch.rest(); met {
 				return ReasonInAnswer, nil
