@@ -91,8 +91,8 @@ var (
 	capUSD = 0.05
 )
 
-// TestNothingGoesOutButWhatIsListed: a hostile program tries about a hundred ways out of a sandbox that may reach six
-// hosts in part. What arrives outside is what the rules list, with the secret where it belongs; nothing hangs; what it
+// TestNothingGoesOutButWhatIsListed: a hostile program tries more than a hundred ways out of a sandbox that may reach a
+// few hosts in part. What arrives outside is what the rules list, with the secret where it belongs; nothing hangs; what it
 // was refused is on record.
 func TestNothingGoesOutButWhatIsListed(t *testing.T) {
 	world.Each(t, func(t *testing.T, w *world.World) {
