@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -15,6 +17,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/egress"
@@ -518,5 +523,68 @@ func TestHostsMayThink(t *testing.T) {
 				t.Errorf("h2 %v %s: %d %q, %v", h2, path, res.StatusCode, b, err)
 			}
 		}
+	}
+}
+
+// A client may take an answer before it has sent its request for a broken stream: a refusal waits a little for the rest.
+func TestRefusalWaitsForTheRestOfARequest(t *testing.T) {
+	o := newOpenRig(t, nil, []egress.Rule{apiRule()})
+	c, err := net.Dial("tcp", o.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	host := fmt.Sprintf("api.example.com:%d", portOf(o.tls))
+	fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", host)
+	if res, rErr := http.ReadResponse(bufio.NewReaderSize(io.LimitReader(c, 1<<10), 16), nil); rErr != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, rErr)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(o.server.proxy.Authority.cert)
+	in := tls.Client(c, &tls.Config{RootCAs: roots, ServerName: "api.example.com", NextProtos: []string{"h2"}})
+	if _, err = io.WriteString(in, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", host}, {":path", "/not/listed"}} {
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	fr := http2.NewFramer(in, in)
+	if err = errors.Join(fr.WriteSettings(), fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if err = errors.Join(fr.WriteData(1, true, []byte("the rest")), fr.WritePing(false, [8]byte{})); err != nil {
+		t.Fatal(err)
+	}
+	status := ""
+	read := hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+		if f.Name == ":status" {
+			status = f.Value
+		}
+	})
+	for ended, ponged := false, false; !ended || !ponged; { // what came before the pong has all been read
+		frame, fErr := fr.ReadFrame()
+		if fErr != nil {
+			t.Fatal(fErr)
+		}
+		switch f := frame.(type) {
+		case *http2.RSTStreamFrame:
+			t.Fatalf("after status %q: %v", status, f)
+		case *http2.HeadersFrame:
+			if _, err = read.Write(f.HeaderBlockFragment()); err != nil {
+				t.Fatal(err)
+			}
+			ended = f.StreamEnded()
+		case *http2.DataFrame:
+			ended = f.StreamEnded()
+		case *http2.PingFrame:
+			ponged = f.IsAck()
+		}
+	}
+	if status != "403" {
+		t.Errorf("status %s", status)
 	}
 }
