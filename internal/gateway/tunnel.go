@@ -82,7 +82,7 @@ func (t *tunnel) watch() (end func()) {
 }
 
 // buffers are those of tunnels, for each direction one. Measured in November 2026 by tools/bench on two busy processors:
-// 64 KiB takes a quarter more processor time, 1 MiB no less; splice(2) in their place takes a fifth more, and would count
+// 64 KiB took more processor time in both runs, 1 MiB no less; splice(2) in their place took more too, and would count
 // late. What one sandbox sent is never sent to another: a tunnel passes on no more than it has just read.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
 
