@@ -145,7 +145,7 @@ func (c *Control) Attach(ctx context.Context, id string, t Terminal) error {
 	}
 	keys := pump(t.In)
 	for first := true; ; first = false {
-		conn, err := c.dialTerminal(ctx, at)
+		conn, fence, err := c.dialTerminal(ctx, at)
 		if !first && sallyport.CodeOf(err) == sallyport.CodeConflict {
 			return nil // it has ended meanwhile
 		}
@@ -159,41 +159,50 @@ func (c *Control) Attach(ctx context.Context, id string, t Terminal) error {
 		err = relay(conn, keys, t)
 		stop()
 		conn.Close()
-		if ctx.Err() != nil || !c.driverLost(ctx, at.Report.Attempt) {
+		if ctx.Err() != nil || !c.driverLost(ctx, at.Report.Attempt, fence) {
 			return err
 		}
 	}
 }
 
-// driverLost tells a command's end from its driver's: one that ended it still holds the lease.
-func (c *Control) driverLost(ctx context.Context, id sallyport.AttemptID) bool {
+// driverLost tells a command's end from its driver's: one that ended it still holds the lease that it had under fence.
+// The next driver may have it already, and be preparing.
+func (c *Control) driverLost(ctx context.Context, id sallyport.AttemptID, fence int64) bool {
 	now, err := c.journal.Attempt(ctx, id)
-	return err == nil && now.Report.State == sallyport.AttemptRunning && free(now.Lease)
+	return err == nil && !commandEnded(now.Report.State) && (free(now.Lease) || now.Lease.Fence != fence)
 }
 
-// dialTerminal waits until the Attempt's command runs.
-func (c *Control) dialTerminal(ctx context.Context, at journal.Attempt) (net.Conn, error) {
+func commandEnded(s sallyport.AttemptState) bool {
+	return s != sallyport.AttemptQueued && s != sallyport.AttemptPreparing && s != sallyport.AttemptRunning
+}
+
+// dialTerminal waits until the Attempt's command runs. The fence is of the lease before the call: of an earlier driver
+// than the one that answers, if another took over between the two, which costs one more call and no session.
+func (c *Control) dialTerminal(ctx context.Context, at journal.Attempt) (net.Conn, int64, error) {
 	for {
 		now, err := c.journal.Attempt(ctx, at.Report.Attempt)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		m, err := c.manifest(now.Report.Manifest)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if !m.Terminal || now.Report.State.Ended() {
-			return nil, &sallyport.Error{Op: "attach", Code: sallyport.CodeConflict, Subject: string(now.Report.Attempt), Message: "it has no terminal to attach to", Hint: "`sallyport logs -f` follows its output"}
+			return nil, 0, &sallyport.Error{Op: "attach", Code: sallyport.CodeConflict, Subject: string(now.Report.Attempt), Message: "it has no terminal to attach to", Hint: "`sallyport logs -f` follows its output"}
 		}
 		if conn, err := dialShort(c.terminalSocket(now.Report.Attempt)); err == nil {
-			return conn, nil
+			if now.Lease == nil {
+				return conn, 0, nil
+			}
+			return conn, now.Lease.Fence, nil
 		}
-		if now.Report.State != sallyport.AttemptQueued && now.Report.State != sallyport.AttemptPreparing && now.Report.State != sallyport.AttemptRunning {
-			return nil, &sallyport.Error{Op: "attach", Code: sallyport.CodeConflict, Subject: string(now.Report.Attempt), Message: "its command has ended"}
+		if commandEnded(now.Report.State) {
+			return nil, 0, &sallyport.Error{Op: "attach", Code: sallyport.CodeConflict, Subject: string(now.Report.Attempt), Message: "its command has ended"}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, 0, ctx.Err()
 		case <-time.After(followPoll):
 		}
 	}

@@ -193,6 +193,24 @@ func TestDriverKilledInSession(t *testing.T) {
 	s.Shows("ACCEPTED").Exits(0)
 }
 
+// TestDriverReplacedInSession: the next driver is at work before the session hears of the last one's end.
+func TestDriverReplacedInSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, os.Getuid())
+	s := w.Terminal("", "run", "-it", "--name", "x", "--", "sh")
+	s.Shows("$ ").Keys("here=there; echo x$((1+1))\r")
+	s.Shows("x2")
+	s.Signal(syscall.SIGSTOP)
+	w.Kill(w.Driver())
+	other := w.Terminal("", "attach")
+	other.Shows("x2")
+	s.Signal(syscall.SIGCONT)
+	s.Shows("x2").Keys("echo $here\r")
+	s.Shows("\nthere\n").Keys("echo good > a; exit\r")
+	s.Shows("ACCEPTED").Exits(0)
+	other.Exits(0)
+}
+
 // TestPipedShell: commands from a pipe end with it, also where a program of theirs has read the end itself.
 func TestPipedShell(t *testing.T) {
 	t.Parallel()
