@@ -31,7 +31,8 @@ go test -count=1 -v -timeout 20m $(go list ./... | grep -v '/internal/provider/f
 grep -E '^(ok|FAIL|---|panic:|\?)|^\s+--- (FAIL|SKIP)' "$log" | grep -vE '^--- PASS|no test files' || true
 if [ "$status" != 0 ]; then
 	echo "--- output of what failed" >&2
-	grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" | tail -400 >&2
+	awk '{ text = text $0 "\n" } /^(ok|\?|FAIL) *\t/ { if (/^FAIL/) printf "%s", text; text = "" } END { printf "%s", text }' "$log" |
+		grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' | tail -1000 >&2
 	exit "$status"
 fi
 if [ "${CI:-}" = true ] && grep -qE '^\s*--- SKIP' "$log"; then
