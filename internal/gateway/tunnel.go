@@ -81,18 +81,14 @@ func (t *tunnel) watch() (end func()) {
 	}
 }
 
-// buffers are those of tunnels, for each direction one. Measured in November 2026 by tools/bench on two busy processors:
-// 64 KiB took more processor time in both runs, 1 MiB no less; splice(2) in their place took more too, and would count
-// late. What one sandbox sent is never sent to another: a tunnel passes on no more than it has just read.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
-
 // copy hands an end on as an end and a break as a break: a reset must not look like the whole of an answer.
 func (t *tunnel) copy(dst, src io.ReadWriteCloser, take func(int) int, moved *atomic.Int64, limit egress.Reason) {
-	kept := buffers.Get().(*[]byte)
-	defer buffers.Put(kept)
-	buf := *kept
-	for {
-		n, err := src.Read(buf)
+	var l lane
+	defer l.leave()
+	for n := 0; ; {
+		buf := l.buffer(n)
+		var err error
+		n, err = src.Read(buf)
 		may := take(n)
 		if may > 0 {
 			if _, wErr := dst.Write(buf[:may]); wErr != nil {

@@ -45,6 +45,7 @@ func redirected(port int) (files []*os.File, err error) {
 	if err := anyLocal(unix.AF_INET, []byte{127, 0, 0, 1}); err != nil {
 		return nil, err
 	}
+	_ = largePackets() // an older kernel's are smaller, and slower
 	family := unix.AF_INET6
 	if err := anyLocal(unix.AF_INET6, append(make([]byte, 15), 1)); err != nil {
 		family = unix.AF_INET
@@ -98,6 +99,27 @@ func bothFamilies(family, kind, port int) (*os.File, error) {
 	return f, nil
 }
 
+// loopback is the first interface of every network namespace (LOOPBACK_IFINDEX).
+const loopback = 1
+
+// largePackets lets TCP over this namespace's loopback go in packets of up to maxPacket bytes, four times the usual: each
+// has its own way through routing, nf_tables and two queues. Linux 6.3 (5.19 for IPv6) and later.
+func largePackets() error {
+	const maxPacket = 256 << 10
+	n, err := openNetlink(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	link := binary.NativeEndian.AppendUint32(make([]byte, 4), loopback)
+	link = append(link, make([]byte, unix.SizeofIfInfomsg-len(link))...)
+	for _, which := range []uint16{unix.IFLA_GSO_MAX_SIZE, unix.IFLA_GRO_MAX_SIZE, unix.IFLA_GSO_IPV4_MAX_SIZE, unix.IFLA_GRO_IPV4_MAX_SIZE} {
+		link = append(link, attr(which, binary.NativeEndian.AppendUint32(nil, maxPacket))...)
+	}
+	n.add("allow large packets", unix.RTM_NEWLINK, 0, link)
+	return n.send()
+}
+
 // anyLocal makes every address of a family one of this namespace. What is sent comes from loopback's own address, so
 // that answers find back.
 func anyLocal(family byte, from []byte) error {
@@ -106,7 +128,6 @@ func anyLocal(family byte, from []byte) error {
 		return err
 	}
 	defer n.close()
-	const loopback = 1 // the first interface of every network namespace (LOOPBACK_IFINDEX)
 	route := []byte{family, 0, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_STATIC, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0}
 	route = append(route, attr(unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))...)
 	route = append(route, attr(unix.RTA_PREFSRC, from)...)
