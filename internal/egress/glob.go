@@ -17,6 +17,7 @@ func canonicalPath(path string) (string, bool) {
 		return "", false
 	}
 	var b strings.Builder
+	b.Grow(len(path))
 	for i := 0; i < len(path); i++ {
 		c, escaped := path[i], false
 		if c == '%' {
@@ -41,11 +42,13 @@ func canonicalPath(path string) (string, bool) {
 }
 
 func plainSegments(path string) bool {
-	segments := strings.Split(strings.ReplaceAll(path[1:], "%2F", "/"), "/")
-	for i, s := range segments {
+	rest := strings.ReplaceAll(path[1:], "%2F", "/")
+	for more := true; more; {
+		var s string
+		s, rest, more = strings.Cut(rest, "/")
 		// Some servers cut a segment at a semicolon before they look at its dots.
 		name, _, _ := strings.Cut(strings.ReplaceAll(s, "%3B", ";"), ";")
-		if name == "." || name == ".." || name == "" && i < len(segments)-1 {
+		if name == "." || name == ".." || name == "" && more {
 			return false
 		}
 	}
@@ -55,12 +58,15 @@ func plainSegments(path string) bool {
 // doubled says that a canonical path has a second layer of escapes, which some servers undo as well. It looks at the
 // canonical form, as the digits after %25 may have been escaped themselves.
 func doubled(path string) bool {
-	for _, after := range strings.Split(path, "%25")[1:] {
-		if _, ok := unhex(after); ok {
+	for {
+		var more bool
+		if _, path, more = strings.Cut(path, "%25"); !more {
+			return false
+		}
+		if _, ok := unhex(path); ok {
 			return true
 		}
 	}
-	return false
 }
 
 func unhex(s string) (byte, bool) {

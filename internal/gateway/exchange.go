@@ -241,7 +241,7 @@ func (x *exchange) request(r *http.Request, body io.ReadCloser) *http.Request {
 		Method: r.Method, Host: strings.TrimSuffix(host, standard), Body: body, ContentLength: r.ContentLength,
 		// Opaque leaves as it is: what was decided on, not what it decodes to.
 		URL:    &url.URL{Scheme: string(x.Protocol), Host: host, Opaque: x.Path, RawQuery: x.Query},
-		Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header, len(r.Header)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if x.model != nil {
 		out.URL, out.Host = x.model.targets[r.RequestURI], x.model.base.Host
@@ -250,11 +250,7 @@ func (x *exchange) request(r *http.Request, body io.ReadCloser) *http.Request {
 		out.Body = http.NoBody
 	}
 	endToEnd(out.Header, r.Header)
-	for name := range out.Header {
-		if overrides[dashed(name)] {
-			delete(out.Header, name)
-		}
-	}
+	leaveOut(out.Header)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header.Set("User-Agent", "") // none, instead of Go's own
 	}

@@ -120,6 +120,8 @@ func TestNoLoginInABody(t *testing.T) {
 		{"application/json", "{\x00\"\x00p\x00", 403},
 		{"application/json", "\x00{\x00\"\x00p", 403},
 		{"application/json", `[{"password":"x"}]`, 403},
+		{"application/json", `{"paſsword":"x"}`, 403}, // to a host in Go the same name
+		{"application/x-www-form-urlencoded", "api_Key=x", 403},
 		{"application/x-ndjson", `{"a":1}` + "\n" + `{"password":"x"}`, 403},
 		{"application/json", `{"user":{"login":"me","password":"x"}}`, 403},
 		{"application/json", `{"query":"mutation","variables":{"password":"x"}}`, 403},

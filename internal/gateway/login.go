@@ -144,7 +144,7 @@ func (k *Credential) login(kind, boundary string, body []byte) string {
 			return "a form that can be read in two ways"
 		}
 		for name := range values {
-			if logins[strings.ToLower(name)] || k.asks(name) || authenticates(name) && !pages(name) {
+			if logins[folded(name)] || k.asks(name) || authenticates(name) && !pages(name) {
 				return "the form field " + printable(name, 64)
 			}
 		}
@@ -171,7 +171,7 @@ func (k *Credential) formLogin(form *multipart.Reader) string {
 		if name == "" {
 			return "a form whose field has no name, or two"
 		}
-		if logins[strings.ToLower(name)] || k.asks(name) || authenticates(name) {
+		if logins[folded(name)] || k.asks(name) || authenticates(name) {
 			return "the form field " + printable(name, 64)
 		}
 	}
@@ -214,7 +214,7 @@ func (k *Credential) memberLogin(object []byte, depth int) string {
 		if err != nil || !ok || d.Decode(&v) != nil {
 			return ""
 		}
-		if (logins[strings.ToLower(name)] || k.asks(name)) && (depth == 0 || v[0] == '"') {
+		if (logins[folded(name)] || k.asks(name)) && (depth == 0 || v[0] == '"') {
 			return "the member " + printable(name, 64)
 		}
 		if v[0] == '{' && depth+1 < maxLoginDepth {
