@@ -9,5 +9,6 @@ need go golang
 need node nodejs
 need npm npm
 need bwrap bubblewrap
+need mitmdump mitmproxy
 [ -x bin/sallyport ] || { echo "missing: bin/sallyport. Call: make bench" >&2; exit 1; }
 CGO_ENABLED=0 go run ./tools/bench -programs bin "$@"
