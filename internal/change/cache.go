@@ -21,12 +21,20 @@ import (
 // not match its manifest is never repaired: it loses the manifest, by which every process knows it as damaged,
 // and a new one is made as KEY.N+1, since the old may be in use.
 
-// held is an entry in use. One that was found is being compared with its manifest meanwhile.
+// held is an entry in use. One that was found is compared with its manifest meanwhile.
 type held struct {
 	dir     string // data
 	lock    *os.File
-	m       *manifest
+	built   *manifest   // nil: it was found
 	compare *comparison // nil: it was just built
+}
+
+// manifest is what it looked like when it was finished. CodeCorrupt: that is not known any more.
+func (h *held) manifest() (*manifest, error) {
+	if h.compare == nil {
+		return h.built, nil
+	}
+	return h.compare.manifest()
 }
 
 // verified waits for the comparison. CodeCorrupt: the entry is damaged and will not be found again.
@@ -35,6 +43,14 @@ func (h *held) verified(ctx context.Context) error {
 		return nil
 	}
 	return h.compare.wait(ctx)
+}
+
+// watched is verified for somebody who is in no hurry.
+func (h *held) watched(ctx context.Context) error {
+	if h.compare == nil {
+		return nil
+	}
+	return h.compare.watch(ctx)
 }
 
 // release gives the entry up; a damaged one that nobody else uses is removed.
@@ -132,7 +148,7 @@ func tryHold(entry string) (*held, error) {
 		return nil, nil
 	}
 	record := filepath.Join(entry, "manifest")
-	m, err := readManifest(record)
+	f, err := os.Open(record)
 	if lacks(err) {
 		lock.Close()
 		return nil, err
@@ -144,7 +160,7 @@ func tryHold(entry string) (*held, error) {
 	now := time.Now()
 	os.Chtimes(lock.Name(), now, now) // for Evict: last used
 	dir := filepath.Join(entry, "data")
-	return &held{dir: dir, lock: lock, m: m, compare: m.compare(dir, func() { os.Remove(record) })}, nil
+	return &held{dir: dir, lock: lock, compare: compare(dir, f, func() { os.Remove(record) })}, nil
 }
 
 // stillThere: between open and flock the entry may have been renamed away.
@@ -237,7 +253,7 @@ func (s *Store) build(ctx context.Context, name string, anyCtime bool, build fun
 	if err := os.Rename(tmp, entry); err != nil {
 		return fail(unwritable(err))
 	}
-	return &held{dir: filepath.Join(entry, "data"), lock: lock, m: m}, syncDir(s.cacheDir())
+	return &held{dir: filepath.Join(entry, "data"), lock: lock, built: m}, syncDir(s.cacheDir())
 }
 
 // cached is one entry as Evict sees it.

@@ -46,13 +46,19 @@ type Checkout struct {
 // its use: nothing that rests on a Checkout counts before Verified has returned nil. CodeCorrupt: a folder is
 // damaged; it will not be handed out again, by no process, and the next Checkout builds a new one. It may be
 // called again, and by several at once.
-func (c Checkout) Verified(ctx context.Context) error {
+func (c Checkout) Verified(ctx context.Context) error { return c.each(ctx, (*held).verified) }
+
+// Watch is Verified for whoever only has to know once it is known: the comparison begins a little later, when what is
+// started on the Checkout is likely to have started.
+func (c Checkout) Watch(ctx context.Context) error { return c.each(ctx, (*held).watched) }
+
+func (c Checkout) each(ctx context.Context, wait func(*held, context.Context) error) error {
 	if len(c.held) == 0 {
 		return &sallyport.Error{Op: "compare checkout", Code: sallyport.CodeInvalid, Message: "there is none"}
 	}
 	var first error
 	for _, h := range c.held { // all of them: where both are damaged, the next must not get one of them
-		if err := h.verified(ctx); first == nil {
+		if err := wait(h, ctx); first == nil {
 			first = err
 		}
 	}
@@ -89,6 +95,19 @@ func (s *Store) Checkout(ctx context.Context, o CheckoutOptions) (Checkout, erro
 	if err != nil {
 		return Checkout{}, err
 	}
+	c, err := s.both(ctx, o, subs)
+	for range 2 { // what is known as damaged now is not found again
+		if sallyport.CodeOf(err) != sallyport.CodeCorrupt {
+			break
+		}
+		c, err = s.both(ctx, o, subs)
+	}
+	return c, err
+}
+
+// both finds or builds the files and, where a Commit is asked for, the git folder. CodeCorrupt: the files turned out to be
+// damaged as the git folder was to be made from them.
+func (s *Store) both(ctx context.Context, o CheckoutOptions, subs []Submodule) (Checkout, error) {
 	files, err := s.obtain(ctx, filesKey(o.Tree, subs), false, func(ctx context.Context, dir string) error { return s.buildFiles(ctx, o.Tree, subs, dir) })
 	if err != nil {
 		return Checkout{}, err
@@ -100,7 +119,11 @@ func (s *Store) Checkout(ctx context.Context, o CheckoutOptions) (Checkout, erro
 		if err := s.checkNames(ctx, o); err != nil {
 			return err
 		}
-		return s.buildGitDir(ctx, o, files.m, dir)
+		m, err := files.manifest()
+		if err != nil {
+			return err
+		}
+		return s.buildGitDir(ctx, o, m, dir)
 	})
 	if err != nil {
 		files.release()

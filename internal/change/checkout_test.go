@@ -88,6 +88,8 @@ func TestCheckoutFilesAreTheRawBlobs(t *testing.T) {
 
 // damage is every kind of way in which a cached folder can become another: what a fixture of sampleFiles has.
 var damage = map[string]func(c Checkout) error{
+	"manifest of the files":      func(c Checkout) error { return spoil(c.Files) },
+	"manifest of the git folder": func(c Checkout) error { return spoil(c.GitDir) },
 	"content, same size and time": func(c Checkout) error {
 		p := filepath.Join(c.Files, "README")
 		fi, err := os.Stat(p)
@@ -128,6 +130,35 @@ var damage = map[string]func(c Checkout) error{
 	"both": func(c Checkout) error {
 		return errors.Join(os.Remove(filepath.Join(c.Files, "README")), os.Remove(filepath.Join(c.GitDir, "HEAD")))
 	},
+}
+
+// spoil changes a byte in the middle of the manifest of a folder.
+func spoil(folder string) error {
+	name := filepath.Join(filepath.Dir(folder), "manifest")
+	b, err := os.ReadFile(name)
+	if err == nil {
+		b[len(b)/2] ^= 1
+		err = os.WriteFile(name, b, 0o600)
+	}
+	return err
+}
+
+// Nor is a git folder made from what a damaged manifest says of the files.
+func TestDamagedManifestIsNotBuiltFrom(t *testing.T) {
+	f := newFixture(t, SHA1, sampleFiles)
+	o := CheckoutOptions{Commit: f.head().Commit}
+	before := f.checkout(o)
+	if err := spoil(before.Files); err != nil {
+		t.Fatal(err)
+	}
+	o.Branch, o.Identity = "sallyport/other", "x"
+	c := f.checkout(o)
+	if err := c.Verified(bg); err != nil {
+		t.Fatal(err)
+	}
+	if c.Files == before.Files {
+		t.Error("the damaged files were found again")
+	}
 }
 
 // A found checkout is compared beside its use, and one that is not as it was built is never taken for sound:
@@ -186,6 +217,23 @@ func TestDamagedCheckoutIsNeverTrusted(t *testing.T) {
 	wantCode(t, "none", Checkout{}.Verified(bg), sallyport.CodeInvalid)
 	_, err := f.store.Reopen(t.TempDir(), "")
 	wantCode(t, "a folder of somebody else", err, sallyport.CodeInvalid)
+}
+
+// Damage is seen also where nobody asks for the comparison's end.
+func TestDamageIsSeenUnasked(t *testing.T) {
+	f := newFixture(t, SHA1, sampleFiles)
+	o := CheckoutOptions{Commit: f.head().Commit}
+	c := f.checkout(o)
+	defer c.Release()
+	if err := damage["mode"](c); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.store.Reopen(c.Files, c.GitDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Release()
+	wantCode(t, "watched", again.Watch(bg), sallyport.CodeCorrupt)
 }
 
 // Whoever finds out removes it: it takes no room once nobody uses it.

@@ -20,7 +20,7 @@ func TestCompareWithoutDescriptors(t *testing.T) {
 	c := f.checkout(CheckoutOptions{Tree: f.head().Tree})
 	defer c.Release()
 	record := filepath.Join(filepath.Dir(c.Files), "manifest")
-	m, err := readManifest(record)
+	m, err := os.Open(record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestCompareWithoutDescriptors(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	comparing := m.compare(c.Files, func() { os.Remove(record) })
+	comparing := compare(c.Files, m, func() { os.Remove(record) })
 	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
 	early := comparing.wait(ctx)

@@ -145,12 +145,32 @@ func (m *manifest) encode() []byte {
 }
 
 func readManifest(name string) (*manifest, error) {
-	bad := &sallyport.Error{Op: "read checkout manifest", Code: sallyport.CodeCorrupt, Subject: name, Message: "damaged"}
-	data, err := os.ReadFile(name)
+	f, err := os.Open(name)
 	if err != nil {
-		bad.Err = err
+		return nil, damagedManifest(name, err)
+	}
+	return takeIn(f)
+}
+
+func damagedManifest(name string, err error) *sallyport.Error {
+	return &sallyport.Error{Op: "read checkout manifest", Code: sallyport.CodeCorrupt, Subject: name, Message: "damaged", Err: err}
+}
+
+// takeIn reads an open manifest, and closes it. CodeCorrupt: it is damaged. CodeUnavailable: nobody could look.
+func takeIn(f *os.File) (*manifest, error) {
+	defer f.Close()
+	bad := damagedManifest(f.Name(), nil)
+	var whole bytes.Buffer
+	if fi, err := f.Stat(); err == nil {
+		whole.Grow(int(fi.Size()) + bytes.MinRead)
+	}
+	if _, err := whole.ReadFrom(f); err != nil {
+		if bad.Err = err; lacks(err) {
+			bad.Code = sallyport.CodeUnavailable
+		}
 		return nil, bad
 	}
+	data := whole.Bytes()
 	n := len(data) - sha256.Size
 	if n < len(manifestMagic) || string(data[:len(manifestMagic)]) != manifestMagic {
 		return nil, bad

@@ -19,7 +19,7 @@ func (d *driver) standingOn(ctx context.Context, co change.Checkout, do func(con
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		if sallyport.CodeOf(co.Verified(inner)) == sallyport.CodeCorrupt {
+		if sallyport.CodeOf(co.Watch(inner)) == sallyport.CodeCorrupt {
 			cancel()
 		}
 	}()

@@ -83,7 +83,7 @@ func (b *bench) ownWorktree(ctx context.Context, f *factory, repo string, n int,
 		found := time.Since(t)
 		verified := make(chan error, 1)
 		go func() {
-			err := co.Verified(ctx)
+			err := co.Watch(ctx)
 			*compared = append(*compared, time.Since(t))
 			verified <- err
 		}()
