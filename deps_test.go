@@ -42,6 +42,7 @@ var arrows = map[string]string{
 	"internal/journal":        "internal/lifecycle",
 	"internal/journal/sqlite": "internal/journal internal/lifecycle",
 	"internal/change":         "internal/collect internal/lifecycle",
+	"internal/forge":          "",
 	"internal/wire":           "internal/provider",
 	"internal/runner":         "internal/collect internal/contain internal/process internal/provider",
 	"internal/provider/local": "internal/contain internal/contain/cgroup internal/id internal/process internal/provider internal/provider/local/keeper internal/runner internal/wire",
