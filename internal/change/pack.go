@@ -16,12 +16,16 @@ type objKind byte
 
 // The kinds of object, by their number in a pack.
 const (
-	objTree objKind = 2
-	objBlob objKind = 3
+	objCommit objKind = 1
+	objTree   objKind = 2
+	objBlob   objKind = 3
 )
 
 func (k objKind) String() string {
-	if k == objTree {
+	switch k {
+	case objCommit:
+		return "commit"
+	case objTree:
 		return "tree"
 	}
 	return "blob"
@@ -102,9 +106,6 @@ func (p *packWriter) finish(ctx context.Context, g git) error {
 	if len(p.ids) == 0 {
 		return nil
 	}
-	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
-		return unwritable(err)
-	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(p.copyPack(w)) }()
 	_, err := g.run(ctx, r, "index-pack", "--stdin", "--threads=1")
@@ -115,7 +116,11 @@ func (p *packWriter) finish(ctx context.Context, g git) error {
 	return nil
 }
 
+// copyPack writes all entries as one pack. Nothing is added afterwards.
 func (p *packWriter) copyPack(w io.Writer) error {
+	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
+		return unwritable(err)
+	}
 	sum := p.format.new()
 	out := io.MultiWriter(w, sum)
 	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(p.ids)))
