@@ -93,6 +93,10 @@ type CheckReport struct {
 type Publish struct {
 	To      string `json:"to"`      // branch | pr | none
 	Approve string `json:"approve"` // always | on-finding | never
+	// With pr: the repository's address as a Publisher's targets have it, and the short name of the branch that is to be
+	// changed. They are resolved before the Manifest is frozen.
+	Repository string `json:"repository,omitempty"`
+	Base       string `json:"base,omitempty"`
 }
 
 // Agent is a preset resolved: how to start a coding agent and which model API it may reach.

@@ -146,23 +146,25 @@ func (r AgentResult) Ran() bool { return r.Ended != "" && r.Ended != "start" }
 // Report is the one JSON document of `run --json` and `show --json`, and the journal's projection of an
 // Attempt.
 type Report struct {
-	Attempt   AttemptID     `json:"attempt"`
-	WorkOrder WorkOrderID   `json:"work_order"`
-	Name      string        `json:"name"` // the WorkOrder's name
-	Number    int           `json:"number"`
-	Previous  AttemptID     `json:"previous,omitempty"`
-	Manifest  Digest        `json:"manifest"`
-	State     AttemptState  `json:"state"`
-	Decision  Decision      `json:"decision"`
-	Reason    Reason        `json:"reason"`
-	Agent     AgentResult   `json:"agent"`
-	Base      ObjectID      `json:"base"`
-	Commit    ObjectID      `json:"commit"`
-	Tree      ObjectID      `json:"tree"`
-	Branch    string        `json:"branch"`
-	Changes   []Change      `json:"changes"`
-	Layers    []LayerReport `json:"layers"`
-	Findings  []Finding     `json:"findings"`
+	Attempt   AttemptID    `json:"attempt"`
+	WorkOrder WorkOrderID  `json:"work_order"`
+	Name      string       `json:"name"` // the WorkOrder's name
+	Number    int          `json:"number"`
+	Previous  AttemptID    `json:"previous,omitempty"`
+	Manifest  Digest       `json:"manifest"`
+	State     AttemptState `json:"state"`
+	Decision  Decision     `json:"decision"`
+	Reason    Reason       `json:"reason"`
+	Agent     AgentResult  `json:"agent"`
+	Base      ObjectID     `json:"base"`
+	Commit    ObjectID     `json:"commit"`
+	Tree      ObjectID     `json:"tree"`
+	Branch    string       `json:"branch"`
+	// PullRequest is the address of the one that the change is in; empty: there is none.
+	PullRequest string        `json:"pull_request,omitempty"`
+	Changes     []Change      `json:"changes"`
+	Layers      []LayerReport `json:"layers"`
+	Findings    []Finding     `json:"findings"`
 	// Refusals are what the agent wanted to reach and did not, the first different ones.
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Spend is what model APIs cost; nil: nothing was metered.

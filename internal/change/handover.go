@@ -21,8 +21,7 @@ import (
 
 // Bounds of a handover.
 const (
-	// MaxHandover is of the pack; what a change may add is bounded far below by its own limits.
-	MaxHandover     = 1 << 30
+	maxHandover     = 1 << 30 // what a change may add is bounded far below by its own limits
 	maxHandoverBlob = 512 << 20
 	maxHeld         = 256 << 20 // commits and trees, kept while they are compared
 	maxPackObjects  = 1_000_000
@@ -211,8 +210,8 @@ type summed struct {
 
 func (s *summed) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
-	if s.p.size += int64(n); s.p.size > MaxHandover {
-		return n, notHandover("expected at most %d bytes", MaxHandover)
+	if s.p.size += int64(n); s.p.size > maxHandover {
+		return n, notHandover("expected at most %d bytes", maxHandover)
 	}
 	return n, err
 }

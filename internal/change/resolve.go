@@ -228,6 +228,15 @@ func (o *objects) find(tree sallyport.ObjectID, path string) (treeEntry, error) 
 	return at, nil
 }
 
+// Remote is the address of one remote, as git resolves it for fetching. CodeNotFound: there is none of that name.
+func (r *Repo) Remote(ctx context.Context, name string) (string, error) {
+	out, err := r.user.run(ctx, nil, "remote", "get-url", name)
+	if exit, _ := exitOf(err); exit > 0 {
+		return "", &sallyport.Error{Op: "read remotes", Code: sallyport.CodeNotFound, Subject: name, Message: "the repository has no remote of this name"}
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
 // Remotes are the addresses of the repository's remotes as git would use them, for fetching and for pushing; a
 // password that stands in one is in it. None where there is no remote.
 func (r *Repo) Remotes(ctx context.Context) ([]string, error) {

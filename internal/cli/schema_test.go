@@ -8,7 +8,7 @@ import (
 
 // The schemas of what is signed are published: a document in somebody else's hands outlives this program.
 func TestPublishedSchemas(t *testing.T) {
-	for name, file := range map[string]string{"evidence": "attempt-v1.schema.json", "summary": "summary-v1.schema.json"} {
+	for name, file := range map[string]string{"evidence": "attempt-v1.schema.json", "summary": "summary-v1.schema.json", "acceptance": "acceptance-v1.schema.json", "publication": "publication-v1.schema.json"} {
 		w := newWorld(t).stateless()
 		w.want(ExitOK, "schema", name)
 		path := filepath.Join("..", "..", "docs", "schema", file)

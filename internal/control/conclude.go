@@ -47,7 +47,7 @@ func (d *driver) conclude(ctx context.Context) error {
 		return err
 	}
 	records := []journal.Record{{Type: lifecycle.AttemptDecided, Data: lifecycle.Decided{Decision: decision, Reason: why, Seconds: time.Since(d.stageBegan).Seconds()}}}
-	publishing := decision == sallyport.DecisionAccepted && d.m.Publish.To == "branch"
+	publishing := decision == sallyport.DecisionAccepted && d.m.Publish.To != "none"
 	if publishing {
 		p, err := d.c.publication(ctx, d.repo, d.m, d.id, commit)
 		if err != nil {
@@ -305,6 +305,9 @@ func branchOf(m sallyport.Manifest) string { return "refs/heads/sallyport/" + m.
 // publication is the intent to move the WorkOrder's branch to commit: from the last tip that we wrote, or
 // from nothing where it never was or a person has deleted it (after merging, say).
 func (c *Control) publication(ctx context.Context, repo *change.Repo, m sallyport.Manifest, id sallyport.AttemptID, commit sallyport.ObjectID) (lifecycle.Publication, error) {
+	if m.Publish.To == "pr" {
+		return intendPull(m, commit)
+	}
 	all, err := c.journal.OfWorkOrder(ctx, m.WorkOrder)
 	if err != nil {
 		return lifecycle.Publication{}, err
@@ -333,7 +336,14 @@ func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, r
 	if err != nil || !at.Publishing {
 		return err
 	}
+	m, err := c.manifest(at.Report.Manifest)
+	if err != nil {
+		return err
+	}
 	p := *at.Publication
+	if p.Target == "pr" {
+		return c.finishPull(ctx, lease, store, at, m)
+	}
 	record := journal.Record{Type: lifecycle.PublicationDone, Attempt: id, Data: p}
 	if err := store.Publish(ctx, repo, p.Branch, p.Commit, p.Expect); err != nil {
 		if sallyport.CodeOf(err) != sallyport.CodeConflict {
@@ -347,10 +357,6 @@ func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, r
 		}
 		why.Hint = again
 		record = journal.Record{Type: lifecycle.PublicationRefused, Attempt: id, Data: why}
-	}
-	m, err := c.manifest(at.Report.Manifest)
-	if err != nil {
-		return err
 	}
 	return c.record(ctx, lease, m, record)
 }

@@ -226,9 +226,12 @@ func (d *driver) lend(c *gateway.Config) error {
 	return err
 }
 
-// forges are the well-known ones, and those whose Apps m's credentials are of, wherever they stand.
+// forges are the well-known ones, the one that is published to, and those whose Apps m's credentials are of, wherever they stand.
 func forges(m sallyport.Manifest) []string {
 	all := slices.Concat(egress.Forges(), m.Forges)
+	if n, ok := egress.RemoteHost(m.Publish.Repository); ok {
+		all = append(all, n.String())
+	}
 	for _, k := range m.Credentials {
 		if k.Source.GitHubApp != nil {
 			all = append(all, k.Hosts...)

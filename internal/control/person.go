@@ -102,7 +102,7 @@ func (c *Control) Publish(ctx context.Context, id string) (journal.Attempt, erro
 			Hint: "`sallyport approve` accepts one that awaits approval"}
 	}
 	m, err := c.manifest(at.Report.Manifest)
-	if err != nil || m.Publish.To != "branch" {
+	if err != nil || m.Publish.To == "none" {
 		return at, err
 	}
 	repo, err := change.Open(ctx, m.Repository)
@@ -122,7 +122,12 @@ func (c *Control) Publish(ctx context.Context, id string) (journal.Attempt, erro
 			return at, err
 		}
 	}
-	if err := c.finishPublication(ctx, nil, repo, store, at.Report.Attempt); err != nil {
+	if m.Publish.To == "pr" { // under a lease, whose fence the Publisher is told
+		err = c.Drive(ctx, at.Report.Attempt)
+	} else {
+		err = c.finishPublication(ctx, nil, repo, store, at.Report.Attempt)
+	}
+	if err != nil {
 		return at, err
 	}
 	return c.journal.Attempt(ctx, at.Report.Attempt)

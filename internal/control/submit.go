@@ -215,6 +215,9 @@ func (c *Control) compile(ctx context.Context, r Request) (sallyport.Manifest, e
 	if err != nil {
 		return fail(err)
 	}
+	if err := pullTarget(ctx, repo, &m); err != nil {
+		return fail(err)
+	}
 	if reaches(m) {
 		if m.Forges, err = forgesOf(ctx, repo); err != nil {
 			return fail(err)

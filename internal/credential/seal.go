@@ -69,22 +69,40 @@ func syncFolder(dir string) error {
 	return d.Sync()
 }
 
+// Encrypt seals b to the minter's key.
+func (s *Sealer) Encrypt(b []byte) ([]byte, error) {
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, s.identity.Recipient())
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(b)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	return sealed.Bytes(), nil
+}
+
+// Decrypt is the inverse of Encrypt. An error: it was not sealed to this key, or was changed.
+func (s *Sealer) Decrypt(sealed []byte) ([]byte, error) {
+	r, err := age.Decrypt(bytes.NewReader(sealed), s.identity)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, maxFile))
+}
+
 // Seal writes t, sealed, durably to path with mode 0600.
 func (s *Sealer) Seal(path string, t Token) error {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	var sealed bytes.Buffer
-	w, err := age.Encrypt(&sealed, s.identity.Recipient())
+	sealed, err := s.Encrypt(b)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(b)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	return writeDurable(path, sealed.Bytes(), 0o600)
+	return writeDurable(path, sealed, 0o600)
 }
 
 // Unseal reads what Seal wrote. CodeNotFound: nothing is there; CodeCorrupt: it is not this minter's.
@@ -94,11 +112,7 @@ func (s *Sealer) Unseal(path string) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	r, err := age.Decrypt(bytes.NewReader(sealed), s.identity)
-	if err != nil {
-		return Token{}, corrupt
-	}
-	b, err := io.ReadAll(io.LimitReader(r, maxFile))
+	b, err := s.Decrypt(sealed)
 	if err != nil {
 		return Token{}, corrupt
 	}

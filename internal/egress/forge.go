@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -197,3 +198,30 @@ func lex(doc string) (token, rest string, ok bool) {
 }
 
 func isNameByte(c byte) bool { return isAlnum(c) || c == '_' }
+
+// RepositoryAddress is where people find the repository of a remote: scheme, host and path without user, password and
+// ".git". What git reaches by SSH is taken to be at https. false: RemoteHost has none, or there is no path.
+func RepositoryAddress(remote string) (string, bool) {
+	n, ok := RemoteHost(remote)
+	if !ok {
+		return "", false
+	}
+	scheme, authority, path := "https", n.String(), ""
+	if s, rest, is := strings.Cut(remote, "://"); is {
+		var host string
+		host, path, _ = strings.Cut(rest, "/")
+		if s == "http" || s == "https" {
+			scheme = s
+			if _, port, has := splitPort(host[strings.LastIndexByte(host, '@')+1:]); has {
+				authority += ":" + strconv.Itoa(int(port))
+			}
+		}
+	} else {
+		_, path, _ = strings.Cut(remote, ":")
+	}
+	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+	if path == "" || strings.ContainsAny(path, "?#@% \\") || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", false
+	}
+	return scheme + "://" + authority + "/" + path, true
+}

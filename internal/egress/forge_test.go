@@ -105,3 +105,24 @@ func TestRemoteHost(t *testing.T) {
 		}
 	}
 }
+
+func TestRepositoryAddress(t *testing.T) {
+	for remote, want := range map[string]string{
+		"git@forge.example:acme/shop.git":              "https://forge.example/acme/shop",
+		"https://forge.example/acme/shop.git":          "https://forge.example/acme/shop",
+		"https://me:pw@forge.example:8443/acme/shop/":  "https://forge.example:8443/acme/shop",
+		"http://127.0.0.1:3000/acme/shop":              "http://127.0.0.1:3000/acme/shop",
+		"ssh://git@forge.example:2222/group/sub/x.git": "https://forge.example/group/sub/x",
+		"FORGE.example:x":                              "https://forge.example/x",
+		"/srv/git/x.git":                               "",
+		"file:///srv/git/x.git":                        "",
+		"https://forge.example":                        "",
+		"https://forge.example/a?b":                    "",
+		"git@forge.example:a b":                        "",
+	} {
+		got, ok := RepositoryAddress(remote)
+		if got != want || ok != (want != "") {
+			t.Errorf("%q: %q %v, expected %q", remote, got, ok, want)
+		}
+	}
+}

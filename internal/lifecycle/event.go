@@ -199,9 +199,16 @@ type (
 	}
 	// Publication is one ref moved by compare-and-swap.
 	Publication struct {
-		Target string             `json:"target"` // "branch"
+		Target string             `json:"target"` // "branch" | "pr"
 		Branch string             `json:"branch"` // full ref name
 		Commit sallyport.ObjectID `json:"commit"`
-		Expect sallyport.ObjectID `json:"expect"` // the tip that is replaced; empty: must not exist
+		Expect sallyport.ObjectID `json:"expect"` // the tip that is replaced; empty: must not exist; of a pr the Publisher knows
+		// Of a pr: where, and under which nonce; once it is done also its address and the receipt.
+		Repository    string           `json:"repository,omitempty"`
+		Base          string           `json:"base,omitempty"` // full ref name
+		Nonce         string           `json:"nonce,omitempty"`
+		URL           string           `json:"url,omitempty"`
+		Receipt       string           `json:"receipt,omitempty"` // path
+		ReceiptDigest sallyport.Digest `json:"receipt_digest,omitempty"`
 	}
 )

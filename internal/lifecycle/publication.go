@@ -26,13 +26,15 @@ func publicationIntended(s *State, e Event, p Publication) error {
 
 // publicationDone may be repeated with the same commit: whoever finds the ref in place may say so.
 func publicationDone(s *State, e Event, p Publication) error {
-	if s.Publication == nil || s.Publication.Branch != p.Branch || s.Publication.Commit != p.Commit {
+	if s.Publication == nil || s.Publication.Branch != p.Branch || s.Publication.Commit != p.Commit || s.Publication.Nonce != p.Nonce {
 		return conflict(string(e.Type), "not allowed: this branch and commit were not intended", "append publication.intended first")
 	}
 	s.Report.Branch = strings.TrimPrefix(p.Branch, "refs/heads/")
 	s.Report.Commit = p.Commit
+	s.Publication = &p
+	s.Report.PullRequest = p.URL
 	s.Publishing, s.Published = false, true
-	if s.Report.Reason.Code == RefusedBranch {
+	if s.Report.Reason.Code == RefusedBranch || s.Report.Reason.Code == RefusedPullRequest {
 		s.Report.Reason = sallyport.Reason{Code: "published", Message: "accepted, and published once its branch was free"}
 	}
 	return nil
@@ -40,6 +42,9 @@ func publicationDone(s *State, e Event, p Publication) error {
 
 // RefusedBranch is the reason of an acceptance whose branch was not free.
 const RefusedBranch = "branch-taken"
+
+// RefusedPullRequest is the reason of an acceptance that the Publisher refused, or could not carry out.
+const RefusedPullRequest = "not-published"
 
 // publicationRefused leaves the acceptance as it is: the change is good, the branch was not free.
 func publicationRefused(s *State, e Event, p sallyport.Reason) error {

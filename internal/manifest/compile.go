@@ -232,8 +232,6 @@ func (c *compiler) checkMaps() error {
 	}
 	if p := wo.Publish; p != nil {
 		switch {
-		case p.To == "pr":
-			return later(c.in.Places.at("publish.to"), `publish.to "pr"`)
 		case p.To != "" && !slices.Contains(publishWords, p.To):
 			return c.wrong("publish.to", p.To, (*publishTo)(nil).want())
 		case p.Approve != "" && !slices.Contains(approveWords, p.Approve):

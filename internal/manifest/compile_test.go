@@ -219,9 +219,9 @@ func TestCompileRefuses(t *testing.T) {
 			in.Agent = sallyport.Agent{Name: "codex", Command: []string{"codex"}}
 			return in
 		}, sallyport.CodeInvalid, "task", "expected a task for the agent"},
-		{"pr by flag", func() Input {
-			return flags(input(nil), sallyport.WorkOrder{Publish: &sallyport.Publish{To: "pr"}})
-		}, sallyport.CodeUnsupported, "flag publish.to", `publish.to "pr" arrives with a later version; remove it`},
+		{"an unknown place by flag", func() Input {
+			return flags(input(nil), sallyport.WorkOrder{Publish: &sallyport.Publish{To: "forge"}})
+		}, sallyport.CodeInvalid, "flag publish.to", `expected one of none, branch, pr, found "forge"`},
 		{"env by flag", func() Input {
 			return flags(input(nil), sallyport.WorkOrder{Env: map[string]string{"LD_PRELOAD": "s3cret"}})
 		},

@@ -105,8 +105,10 @@ type reportFile struct {
 }
 
 type publishFile struct {
-	To      *publishTo `yaml:"to" doc:"branch or none."`
-	Approve *approve   `yaml:"approve" doc:"Who must say so first: always a person, a person on findings, nobody."`
+	To         *publishTo     `yaml:"to" doc:"none, branch (a ref in this repository), or pr: a pull request, opened by the Publisher."`
+	Repository *repositoryURL `yaml:"repository" doc:"With pr: where, as the Publisher's targets name it; default the address of the remote origin."`
+	Base       *refName       `yaml:"base" doc:"With pr: the branch that is to be changed; default the branch of the base."`
+	Approve    *approve       `yaml:"approve" doc:"Who must say so first: always a person, a person on findings, nobody."`
 }
 
 func (f *scopeFile) allow() *[]string {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,28 +17,29 @@ import (
 // The leaves of the YAML files: each reads itself, says what it expects and describes itself to the schema.
 
 type (
-	version   int
-	text      string // not empty
-	argument  string // may be empty
-	duration  time.Duration
-	size      int64
-	pids      int64
-	cpus      float64
-	attempts  int
-	history   string
-	nameText  string
-	checkName string
-	revision  string
-	glob      string
-	relative  string
-	toolPath  string
-	cacheName string
-	layerName string
-	agentName string
-	refName   string
-	publishTo string
-	approve   string
-	grantRule string
+	version       int
+	text          string // not empty
+	argument      string // may be empty
+	duration      time.Duration
+	size          int64
+	pids          int64
+	cpus          float64
+	attempts      int
+	history       string
+	nameText      string
+	checkName     string
+	revision      string
+	glob          string
+	relative      string
+	toolPath      string
+	cacheName     string
+	layerName     string
+	agentName     string
+	refName       string
+	publishTo     string
+	repositoryURL string
+	approve       string
+	grantRule     string
 
 	fileName       string
 	parallel       int
@@ -235,18 +237,26 @@ var refRule = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
 // The words of publish and grants, from the least to the most cautious or far-reaching; Compile compares
 // by position.
 var (
-	publishWords = []string{"none", "branch"}
+	publishWords = []string{"none", "branch", "pr"}
 	approveWords = []string{"never", "on-finding", "always"}
 	grantWords   = []string{"allow", "forbid"}
 )
 
-func (v *publishTo) want() string { return "one of branch, none" }
-func (v *publishTo) read(r *reader, n ast.Node, _ string) error {
-	if s, _ := textOf(n); s == "pr" {
-		return later(r.where(n), `publish.to "pr"`)
-	}
-	return leaf(r, n, v, v.want(), func(s string) string { return unless(!slices.Contains(publishWords, s), v.want()) })
+func (v *publishTo) want() string                               { return "one of " + listed(publishWords) }
+func (v *publishTo) read(r *reader, n ast.Node, _ string) error { return oneOf(r, n, v, publishWords) }
+
+func (v *repositoryURL) want() string {
+	return "the address of a repository such as https://forge.example/owner/name"
 }
+func (v *repositoryURL) read(r *reader, n ast.Node, _ string) error {
+	return leaf(r, n, v, v.want(), func(s string) string {
+		u, err := url.Parse(s)
+		return unless(err != nil || !addressForm.MatchString(s) || u.User != nil || u.RawQuery+u.Fragment != "", v.want())
+	})
+}
+
+// addressForm is what url.Parse is asked about: no user, no white space, something after the scheme.
+var addressForm = pattern.New(`^(https?|ssh|file)://[^@\s]{3,900}$`)
 
 func (v *approve) want() string                               { return "one of " + listed(approveWords) }
 func (v *approve) read(r *reader, n ast.Node, _ string) error { return oneOf(r, n, v, approveWords) }

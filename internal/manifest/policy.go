@@ -207,6 +207,12 @@ func (f *publishFile) words() sallyport.Publish {
 	if f != nil && f.Approve != nil {
 		p.Approve = string(*f.Approve)
 	}
+	if f != nil && f.Repository != nil {
+		p.Repository = string(*f.Repository)
+	}
+	if f != nil && f.Base != nil {
+		p.Base = string(*f.Base)
+	}
 	return p
 }
 

@@ -147,7 +147,37 @@ func (c *compiler) publish() (sallyport.Publish, error) {
 		return sallyport.Publish{}, err
 	}
 	how, err := c.word("publish.approve", approveWords, "on-finding", func(p sallyport.Publish) string { return p.Approve }, true)
-	return sallyport.Publish{To: to, Approve: how}, err
+	if err != nil {
+		return sallyport.Publish{}, err
+	}
+	repository, err := c.place("publish.repository", func(p sallyport.Publish) string { return p.Repository })
+	if err != nil {
+		return sallyport.Publish{}, err
+	}
+	base, err := c.place("publish.base", func(p sallyport.Publish) string { return p.Base })
+	return sallyport.Publish{To: to, Approve: how, Repository: repository, Base: base}, err
+}
+
+// place resolves a word that has no order: the first of ceiling, user and repository that names one has said it, and a
+// work order may name one only where nobody has, or the same. An operator's is whatever a repository says.
+func (c *compiler) place(field string, get func(sallyport.Publish) string) (string, error) {
+	value, where := "", ""
+	for _, op := range []*Operator{c.in.Ceiling, c.in.User} {
+		if op != nil && value == "" && get(op.Publish) != "" {
+			value, where = get(op.Publish), op.Places.at(field)
+		}
+	}
+	if r := c.in.Repository; r != nil && value == "" && get(r.Publish) != "" {
+		value, where = get(r.Publish), r.Places.at(field)
+	}
+	if c.in.WorkOrder.Publish == nil {
+		return value, nil
+	}
+	asked := get(*c.in.WorkOrder.Publish)
+	if asked != "" && value != "" && asked != value {
+		return "", denied(c.in.Places.at(field), fmt.Sprintf("%s is %q at %s; a work order cannot name another", field, value, where), "take it out of the work order")
+	}
+	return either(asked, value), nil
 }
 
 // word resolves one word of an ordered list. upwards: a later word is narrower; else an earlier one.

@@ -102,8 +102,9 @@ var wrongFiles = []struct {
 	{file: "version: 1\nlimits: {spend: {tokens: 1001G}}\n", subject: "sallyport.yaml:2:26", message: `expected a number of tokens such as 2M, 500k or 1000000, at most 1000G, found "1001G"`, hint: ""},
 	{file: "version: 1\nlimits: {spend: {usd: 5, on-exceeded: stop}}\n", subject: "sallyport.yaml:2:39", message: `expected one of refuse, end, found "stop"`, hint: ""},
 	{file: "version: 1\nlimits: {spend: {eur: 5}}\n", subject: "sallyport.yaml:2:18", message: `unknown key "eur"; expected one of usd, tokens, on-exceeded`, hint: ""},
-	{file: "version: 1\npublish: {to: pr}\n", subject: "sallyport.yaml:2:15", message: `publish.to "pr" arrives with a later version; remove it`, hint: "", code: sallyport.CodeUnsupported},
-	{file: "version: 1\npublish: {to: main}\n", subject: "sallyport.yaml:2:15", message: `expected one of branch, none, found "main"`, hint: ""},
+	{file: "version: 1\npublish: {to: pr, repository: git@host:a/b}\n", subject: "sallyport.yaml:2:31", message: `expected the address of a repository such as https://forge.example/owner/name, found "git@host:a/b"`, hint: ""},
+	{file: "version: 1\npublish: {to: pr, repository: 'https://me:pw@host/a/b'}\n", subject: "sallyport.yaml:2:31", message: `expected the address of a repository such as https://forge.example/owner/name, found "https://me:pw@host/a/b"`, hint: ""},
+	{file: "version: 1\npublish: {to: main}\n", subject: "sallyport.yaml:2:15", message: `expected one of none, branch, pr, found "main"`, hint: ""},
 	{file: "version: 1\npublish: {approve: maybe}\n", subject: "sallyport.yaml:2:20", message: `expected one of never, on-finding, always, found "maybe"`, hint: ""},
 	{file: "version: 1\nhistory: 0\n", subject: "sallyport.yaml:2:10", message: `expected a number of commits from 1 to 1000000, or "full", found the number 0`, hint: ""},
 	{file: "version: 1\nhistory: all\n", subject: "sallyport.yaml:2:10", message: `expected a number of commits from 1 to 1000000, or "full", found "all"`, hint: ""},
@@ -223,7 +224,7 @@ func TestWrongWorkOrders(t *testing.T) {
 		{v + "agent: a\negress: [{host: a.example, hots: x}]\n", "w.yaml:3:10", `unknown key "hots"; expected one of: host, limits, methods, own-auth, paths, port, protocol`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nresolve: {a.example: 192.0.2.1}\n", "w.yaml:3:1", `unknown key "resolve"; expected one of version, name, task, base, agent, command, scope, limits, attempts, copy, env, history, require, publish, egress, credentials`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nspend: {usd: 1}\n", "w.yaml:3:1", `key "spend" does not belong here: it stands under limits: as limits: {spend: {usd: 5}}`, "remove it", sallyport.CodeInvalid},
-		{v + "agent: a\npublish: {to: pr}\n", "w.yaml:3:15", `publish.to "pr" arrives with a later version; remove it`, "", sallyport.CodeUnsupported},
+		{v + "agent: a\npublish: {to: forge}\n", "w.yaml:3:15", `expected one of none, branch, pr, found "forge"`, "", sallyport.CodeInvalid},
 		{v + "agent: a\nenv: {SALLYPORT_FEEDBACK: x}\n", "w.yaml:3:7", `expected another variable: names that begin with SALLYPORT_ are refused, found "SALLYPORT_FEEDBACK"`, "", sallyport.CodeInvalid},
 	} {
 		_, err := ParseWorkOrder("w.yaml", []byte(w.file))

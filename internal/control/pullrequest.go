@@ -1,0 +1,351 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/egress"
+	"sallyport.dev/sallyport/internal/evidence"
+	"sallyport.dev/sallyport/internal/id"
+	"sallyport.dev/sallyport/internal/journal"
+	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/publication"
+	"sallyport.dev/sallyport/internal/screen"
+)
+
+// A pull request is opened by a Publisher: a process of its own, which holds the only credential that can write at a forge.
+// What is here has none. It signs an acceptance, hands it over with the evidence and the one commit, and records the receipt.
+const (
+	// PublisherSocket names in the environment the socket of a Publisher that runs as another user, PublisherKeys the file
+	// of its public keys. Without the former a Publisher is started as a child, with PublisherConfig in the user's
+	// configuration folder.
+	PublisherSocket = "SALLYPORT_PUBLISHER"
+	PublisherKeys   = "SALLYPORT_PUBLISHER_KEYS"
+	PublisherConfig = "publisher.yaml"
+
+	publisherProgram = "sallyport-publisher"
+	acceptanceLife   = time.Hour
+	answerTimeout    = 20 * time.Minute
+	handOverTries    = 3
+)
+
+// PublisherFile is where an embedded Publisher's configuration is, there or not.
+func PublisherFile() (string, error) {
+	dir, err := os.UserConfigDir()
+	return filepath.Join(dir, "sallyport", PublisherConfig), err
+}
+
+// publisherThere refuses a run whose result nobody could publish.
+func publisherThere() error {
+	if os.Getenv(PublisherSocket) != "" {
+		return nil
+	}
+	name, err := PublisherFile()
+	if err == nil {
+		_, err = os.Stat(name)
+	}
+	if err != nil {
+		return &sallyport.Error{Op: "choose the publication", Code: sallyport.CodeUnsupported, Subject: "publish.to pr", Message: "no Publisher is configured: " + name + " is not there",
+			Hint: "docs/guide-publishing.md says how to set one up; or publish to: branch"}
+	}
+	return nil
+}
+
+// pullTarget fills in where a pull request goes: what policy says, else the remote origin and the branch of the base.
+func pullTarget(ctx context.Context, repo *change.Repo, m *sallyport.Manifest) error {
+	if m.Publish.To != "pr" {
+		m.Publish.Repository, m.Publish.Base = "", ""
+		return nil
+	}
+	refuse := func(field, message string) error {
+		return &sallyport.Error{Op: "choose the publication", Code: sallyport.CodeInvalid, Subject: "publish." + field, Message: message, Hint: "say publish: {to: pr, repository: …, base: …} in sallyport.yaml"}
+	}
+	if m.Publish.Repository == "" {
+		origin, err := repo.Remote(ctx, "origin")
+		if err != nil {
+			return err
+		}
+		address, ok := egress.RepositoryAddress(origin)
+		if !ok {
+			return refuse("repository", "the remote origin names no repository of a forge")
+		}
+		m.Publish.Repository = address
+	}
+	if m.Publish.Base == "" {
+		switch {
+		case strings.HasPrefix(m.BaseRef, "refs/heads/"):
+			m.Publish.Base = strings.TrimPrefix(m.BaseRef, "refs/heads/")
+		case strings.HasPrefix(m.BaseRef, "refs/remotes/origin/"):
+			m.Publish.Base = strings.TrimPrefix(m.BaseRef, "refs/remotes/origin/")
+		default:
+			return refuse("base", "the base is no branch, so that there is none to open a pull request against")
+		}
+	}
+	return publisherThere()
+}
+
+// intendPull is the intent of a pull request. Its nonce is new: what an earlier one with another did is found by its branch.
+func intendPull(m sallyport.Manifest, commit sallyport.ObjectID) (lifecycle.Publication, error) {
+	nonce, err := id.Secret()
+	return lifecycle.Publication{Target: "pr", Branch: branchOf(m), Commit: commit, Repository: m.Publish.Repository, Base: "refs/heads/" + m.Publish.Base, Nonce: nonce}, err
+}
+
+// finishPull hands an intended publication over to the Publisher. What the Publisher refuses is recorded as refused, and so
+// is that it cannot be reached after a few tries: the change stays accepted, and a person publishes it again.
+func (c *Control) finishPull(ctx context.Context, lease *journal.Lease, store *change.Store, at journal.Attempt, m sallyport.Manifest) error {
+	p := *at.Publication
+	receipt, keys, acceptance, err := c.handOver(ctx, lease, store, at, m, p)
+	if ctx.Err() != nil {
+		return err // the next driver goes on
+	}
+	if err == nil {
+		err = c.keepReceipt(at, &p, receipt, keys, acceptance)
+	}
+	if err != nil {
+		why := reasonOf(err)
+		why.Code, why.Message = lifecycle.RefusedPullRequest, "accepted, and not published: "+messageOf(err)
+		again := "`sallyport publish " + screen.Short(at.Report.Attempt) + "` tries again"
+		if why.Hint != "" {
+			again = why.Hint + "; " + again
+		}
+		why.Hint = again
+		return c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationRefused, Attempt: at.Report.Attempt, Data: why})
+	}
+	return c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationDone, Attempt: at.Report.Attempt, Data: p})
+}
+
+// keepReceipt verifies a receipt and keeps it beside the evidence.
+func (c *Control) keepReceipt(at journal.Attempt, p *lifecycle.Publication, receipt, keys, acceptance []byte) error {
+	list, err := evidence.ParsePublicKeys(keys)
+	if err != nil {
+		return err
+	}
+	r, err := evidence.VerifyPublication(receipt, list, acceptance)
+	if err != nil {
+		return err
+	}
+	if r.Predicate.Nonce != p.Nonce || r.Predicate.Commit != p.Commit {
+		return &sallyport.Error{Op: "publish", Code: sallyport.CodeCorrupt, Message: "the receipt is for another publication"}
+	}
+	path := filepath.Join(c.attemptFolder(at.Report.Attempt), "publication-"+sallyport.Sum(receipt).Hex()[:12]+".json")
+	if err := writeDurable(path, receipt); err != nil {
+		return err
+	}
+	p.Receipt, p.ReceiptDigest = path, sallyport.Sum(receipt)
+	if r.Predicate.PullRequest != nil {
+		p.URL = r.Predicate.PullRequest.URL
+	}
+	return nil
+}
+
+// handOver asks the Publisher, again where its answer was lost: the same acceptance gives the same receipt.
+func (c *Control) handOver(ctx context.Context, lease *journal.Lease, store *change.Store, at journal.Attempt, m sallyport.Manifest, p lifecycle.Publication) (receipt, keys, acceptance []byte, err error) {
+	fail := func(err error) ([]byte, []byte, []byte, error) { return nil, nil, nil, err }
+	if lease == nil {
+		return fail(&sallyport.Error{Op: "publish", Code: sallyport.CodeFenced, Message: "only whoever drives the Attempt hands it over"})
+	}
+	pack, size, digest, err := c.packFor(ctx, store, p.Commit, m.Base)
+	if err != nil {
+		return fail(err)
+	}
+	defer pack.Close()
+	envelope, err := os.ReadFile(at.Report.Evidence)
+	if err != nil {
+		return fail(stateError(at.Report.Evidence, err))
+	}
+	if acceptance, err = c.acceptance(ctx, lease, at, m, p, envelope, evidence.Pack{Digest: digest, Bytes: size}); err != nil {
+		return fail(err)
+	}
+	q := publication.Request{Acceptance: string(acceptance), Evidence: string(envelope), PackBytes: size}
+	for try := 1; ; try++ {
+		if _, err := pack.Seek(0, io.SeekStart); err != nil {
+			return fail(stateError("pack", err))
+		}
+		receipt, keys, err = askPublisher(ctx, q, pack)
+		if code := sallyport.CodeOf(err); err == nil || try == handOverTries || ctx.Err() != nil || code != sallyport.CodeUnknown && code != sallyport.CodeUnavailable {
+			return receipt, keys, acceptance, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(try) * time.Second):
+		}
+	}
+}
+
+// packFor writes the pack of the one commit into a file without a name.
+func (c *Control) packFor(ctx context.Context, store *change.Store, commit, base sallyport.ObjectID) (*os.File, int64, sallyport.Digest, error) {
+	f, err := os.CreateTemp(store.Dir(), "spool-*.tmp")
+	if err != nil {
+		return nil, 0, "", stateError(store.Dir(), err)
+	}
+	os.Remove(f.Name())
+	h := sha256.New()
+	if err := store.Handover(ctx, commit, base, io.MultiWriter(f, h)); err != nil {
+		f.Close()
+		return nil, 0, "", err
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	return f, size, sallyport.DigestOf([sha256.Size]byte(h.Sum(nil))), err
+}
+
+// acceptance is the signed word that goes with an intent. It is durable before it leaves, and the same while it is valid.
+func (c *Control) acceptance(ctx context.Context, lease *journal.Lease, at journal.Attempt, m sallyport.Manifest, p lifecycle.Publication, envelope []byte, pack evidence.Pack) ([]byte, error) {
+	path := filepath.Join(c.attemptFolder(at.Report.Attempt), "acceptance-"+sallyport.Sum([]byte(p.Nonce)).Hex()[:12]+".json")
+	if b, err := os.ReadFile(path); err == nil {
+		if a, _, err := evidence.VerifyAcceptance(b, envelope, c.keys.Keys(), time.Now()); err == nil && a.Predicate.Pack == pack {
+			return b, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, stateError(path, err)
+	}
+	signer, err := c.keys.Signer()
+	if err != nil {
+		return nil, err
+	}
+	seq, hash, err := c.journal.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note, err := evidence.SignCheckpoint(ctx, signer, c.origin(), seq, hash)
+	if err != nil {
+		return nil, err
+	}
+	v, err := evidence.Verify(envelope, c.keys.Keys(), evidence.Expect{Commit: p.Commit, Attempt: at.Report.Attempt, WorkOrder: at.Report.WorkOrder})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	e := v.Statement.Predicate
+	b, _, err := evidence.SealAcceptance(ctx, signer, evidence.NewAcceptance(v, evidence.Accepted{
+		Factory: string(c.factory), WorkOrder: e.WorkOrder, Attempt: at.Report.Attempt, Fence: lease.Fence, Evidence: v.Envelope,
+		Base: evidence.AcceptedBase{Commit: e.Base.Commit, Tree: e.Base.Tree}, Target: evidence.Target{Repository: p.Repository, Base: p.Base, Branch: p.Branch},
+		Pack: pack, Task: taskOf(m), Nonce: p.Nonce, Issued: evidence.Time(now), NotAfter: evidence.Time(now.Add(acceptanceLife)),
+		Journal: evidence.JournalRef{Origin: c.origin(), Seq: seq, Hash: hash, Note: note}}))
+	if err != nil {
+		return nil, err
+	}
+	return b, writeDurable(path, b)
+}
+
+// taskOf is what was asked, in words that a person typed.
+func taskOf(m sallyport.Manifest) string {
+	if t := strings.TrimSpace(m.Task); t != "" {
+		return t
+	}
+	return m.Name
+}
+
+// askPublisher sends one request to the Publisher that is configured, and gives its receipt and its public keys.
+func askPublisher(ctx context.Context, q publication.Request, pack io.Reader) (receipt, keys []byte, err error) {
+	conn, keys, end, err := reachPublisher(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer end()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
+	werr := q.Write(conn, pack)
+	// A refusal may come before all was taken.
+	receipt, err = publication.ReadAnswer(conn)
+	if err != nil && werr != nil && sallyport.CodeOf(err) == sallyport.CodeUnknown {
+		err = &sallyport.Error{Op: "publish", Code: sallyport.CodeUnavailable, Message: "the Publisher did not take the request", Err: werr}
+	}
+	return receipt, keys, err
+}
+
+func reachPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func(), err error) {
+	socket := os.Getenv(PublisherSocket)
+	if socket == "" {
+		return startPublisher(ctx)
+	}
+	if keys, err = os.ReadFile(os.Getenv(PublisherKeys)); err != nil {
+		return nil, nil, nil, &sallyport.Error{Op: "publish", Code: sallyport.CodeInvalid, Subject: PublisherKeys, Message: "expected the file of the Publisher's public keys, to verify receipts with", Err: err,
+			Hint: "`sallyport-publisher keys > FILE`, on its side"}
+	}
+	if conn, err = net.DialTimeout("unix", socket, 10*time.Second); err != nil {
+		return nil, nil, nil, &sallyport.Error{Op: "publish", Code: sallyport.CodeUnavailable, Subject: socket, Message: "the Publisher cannot be reached", Err: err, Hint: "is it running? `systemctl status sallyport-publisher`"}
+	}
+	return conn, keys, func() { conn.Close() }, nil
+}
+
+// startPublisher has a Publisher of the same user do one request: a process and keys of its own, and no more separation than
+// that. It ends by itself, also when this process is killed: what it has begun it ends.
+func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func(), err error) {
+	fail := func(err error) (net.Conn, []byte, func(), error) { return nil, nil, nil, err }
+	config, err := PublisherFile()
+	if err != nil {
+		return fail(err)
+	}
+	if err := publisherThere(); err != nil {
+		return fail(err)
+	}
+	program, err := besideUs(publisherProgram)
+	if err != nil {
+		return fail(err)
+	}
+	var said bytes.Buffer
+	ask := exec.CommandContext(ctx, program, "keys", "--config", config)
+	ask.Env, ask.Stderr = publisherEnv(), &said
+	if keys, err = ask.Output(); err != nil {
+		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeInvalid, Message: screen.Fit(screen.Line(strings.TrimSpace(said.String())), 500), Err: err, Hint: "`sallyport publisher check` says more"})
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "publisher"), os.NewFile(uintptr(pair[1]), "publisher")
+	defer ours.Close()
+	defer theirs.Close()
+	cmd := exec.Command(program, "once", "--config", config)
+	cmd.Env, cmd.Stdin, cmd.Dir = publisherEnv(), theirs, "/"
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeUnavailable, Subject: program, Err: err})
+	}
+	if conn, err = net.FileConn(ours); err != nil {
+		return fail(err)
+	}
+	return conn, keys, func() { conn.Close(); _ = cmd.Wait() }, nil
+}
+
+// publisherEnv is what a child needs to find its way, and nothing of ours.
+func publisherEnv() []string {
+	var env []string
+	for _, name := range []string{"HOME", "PATH", "LANG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "NO_PROXY"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// besideUs is a program of ours: where this one is, else on PATH.
+func besideUs(name string) (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		path := filepath.Join(filepath.Dir(self), name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", &sallyport.Error{Op: "publish", Code: sallyport.CodeUnsupported, Subject: name, Message: fmt.Sprintf("the program is neither beside %s nor on PATH", self), Hint: "install all programs of a release together"}
+	}
+	return path, nil
+}

@@ -1,0 +1,234 @@
+package publisher
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/goccy/go-yaml"
+
+	"sallyport.dev/sallyport"
+)
+
+// Config is publisher.yaml. It is the Publisher's own: Mission Control needs not be able to read it.
+type Config struct {
+	Version int `yaml:"version"`
+	// State is the folder with ledger, keys and mirrors; default beside the configuration.
+	State string `yaml:"state"`
+	// Listen is the Unix socket of `serve`; default STATE/publisher.sock.
+	Listen string `yaml:"listen"`
+	// Peers are the user ids that may ask, beside the Publisher's own.
+	Peers []int `yaml:"peers"`
+	// MissionControl are files of public keys, as `sallyport trust` prints them: an acceptance by any of them counts.
+	MissionControl []string `yaml:"mission-control"`
+	Targets        []Target `yaml:"targets"`
+}
+
+// Target is one repository that may be published to, with all that may be done there.
+type Target struct {
+	Repository string   `yaml:"repository"` // https://forge.example/owner/name; for plain git any address that git takes
+	Kind       string   `yaml:"kind"`       // github | gitlab | gitea | git
+	API        string   `yaml:"api"`        // where the forge's API is not at its usual place
+	Push       string   `yaml:"push"`       // where git pushes, if not to Repository
+	CAFile     string   `yaml:"ca-file"`
+	Bases      []string `yaml:"bases"` // branches that a pull request may ask to change
+	Credential Source   `yaml:"credential"`
+	// Protected are globs of paths that are never published; AllowProtected takes some out. Default: DefaultProtected.
+	Protected      []string `yaml:"protected"`
+	AllowProtected []string `yaml:"allow-protected"`
+	Draft          *bool    `yaml:"draft"` // default true
+	Labels         []string `yaml:"labels"`
+	BaseMoved      string   `yaml:"base-moved"` // publish (and say so) | refuse; default publish
+	Allow          []string `yaml:"allow"`      // codes of findings of `check` that the operator accepts
+	Approvers      Approval `yaml:"approvers"`
+}
+
+// Source says where the credential for one target comes from. Exactly one way is given.
+type Source struct {
+	TokenFile string `yaml:"token-file"`
+	User      string `yaml:"user"` // with token-file: for git over HTTPS; with password-file: who mints
+	Password  string `yaml:"password-file"`
+	SSHKey    string `yaml:"ssh-key"`
+	KnownHost string `yaml:"known-hosts"`
+	App       *App   `yaml:"app"`
+}
+
+// App is a GitHub App.
+type App struct {
+	ID           string `yaml:"id"`
+	KeyFile      string `yaml:"key-file"`
+	Installation int64  `yaml:"installation"`  // 0: looked up
+	RepositoryID int64  `yaml:"repository-id"` // a rename keeps it
+}
+
+// Approval is who must have approved.
+type Approval struct {
+	Count  int      `yaml:"count"`
+	People []Person `yaml:"people"`
+}
+
+// Person is one approver, with the keys that are theirs.
+type Person struct {
+	Name string   `yaml:"name"`
+	Keys []string `yaml:"keys"` // lines as in authorized_keys, without options
+}
+
+// DefaultProtected are the paths that can change what runs with the repository's own rights.
+var DefaultProtected = []string{".github/workflows/**", ".github/actions/**", ".github/chainguard/**", ".gitlab-ci.yml", ".gitlab/**/*.yml", ".gitea/workflows/**", ".forgejo/workflows/**", ".woodpecker/**", ".woodpecker.yml", "**/CODEOWNERS", ".gitmodules"}
+
+// ReadConfig reads publisher.yaml. CodeInvalid names the line; an unknown key, a key twice and a missing value are errors.
+func ReadConfig(path string) (Config, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, &sallyport.Error{Op: "read configuration", Code: sallyport.CodeNotFound, Subject: path, Err: err,
+			Hint: "docs/guide-publishing.md has one for each forge"}
+	}
+	var c Config
+	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict())
+	if err := d.Decode(&c); err != nil {
+		return Config{}, &sallyport.Error{Op: "read configuration", Code: sallyport.CodeInvalid, Subject: path, Message: strings.TrimSpace(yaml.FormatError(err, false, false))}
+	}
+	if err := c.check(filepath.Dir(path)); err != nil {
+		err.Subject = path + ": " + err.Subject
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func wrong(subject, format string, args ...any) *sallyport.Error {
+	return &sallyport.Error{Op: "read configuration", Code: sallyport.CodeInvalid, Subject: subject, Message: fmt.Sprintf(format, args...)}
+}
+
+func (c *Config) check(dir string) *sallyport.Error {
+	if c.Version != 1 {
+		return wrong("version", "expected 1, found %d", c.Version)
+	}
+	if c.State == "" {
+		c.State = filepath.Join(dir, "publisher")
+	}
+	if c.State = under(dir, c.State); c.Listen == "" {
+		c.Listen = filepath.Join(c.State, "publisher.sock")
+	}
+	c.Listen = under(dir, c.Listen)
+	if len(c.MissionControl) == 0 {
+		return wrong("mission-control", "expected at least one file of public keys: `sallyport trust > FILE`")
+	}
+	for i := range c.MissionControl {
+		c.MissionControl[i] = under(dir, c.MissionControl[i])
+	}
+	if len(c.Targets) == 0 {
+		return wrong("targets", "expected at least one; an empty list means that nothing is published")
+	}
+	seen := map[string]bool{}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		if err := t.check(dir); err != nil {
+			err.Subject = fmt.Sprintf("targets[%d].%s", i, err.Subject)
+			return err
+		}
+		if seen[t.Repository] {
+			return wrong(fmt.Sprintf("targets[%d].repository", i), "%s comes twice", t.Repository)
+		}
+		seen[t.Repository] = true
+	}
+	return nil
+}
+
+// under resolves a path of the configuration against its folder.
+func under(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func (t *Target) check(dir string) *sallyport.Error {
+	u, err := url.Parse(t.Repository)
+	if err != nil || t.Repository == "" || u.User != nil && u.Scheme != "ssh" || u.RawQuery+u.Fragment != "" {
+		return wrong("repository", "expected the address of a repository without user and password, found %q", t.Repository)
+	}
+	kinds := []string{"github", "gitlab", "gitea", "git"}
+	if !slices.Contains(kinds, t.Kind) {
+		return wrong("kind", "expected one of %s, found %q", strings.Join(kinds, ", "), t.Kind)
+	}
+	if len(t.Bases) == 0 {
+		return wrong("bases", "expected at least one branch; an empty list means that none is")
+	}
+	for _, b := range t.Bases {
+		if b == "" || strings.HasPrefix(b, "refs/") || strings.ContainsAny(b, "*?[ ") {
+			return wrong("bases", "expected short names of branches, found %q", b)
+		}
+	}
+	if t.Protected == nil {
+		t.Protected = DefaultProtected
+	}
+	for _, g := range slices.Concat(t.Protected, t.AllowProtected) {
+		if !doublestar.ValidatePattern(g) || strings.HasPrefix(g, "/") {
+			return wrong("protected", "expected globs relative to the repository, found %q", g)
+		}
+	}
+	if t.BaseMoved == "" {
+		t.BaseMoved = "publish"
+	}
+	if !slices.Contains([]string{"publish", "refuse"}, t.BaseMoved) {
+		return wrong("base-moved", "expected publish or refuse, found %q", t.BaseMoved)
+	}
+	if t.Draft == nil {
+		yes := true
+		t.Draft = &yes
+	}
+	if a := t.Approvers; a.Count < 0 || a.Count > len(a.People) || a.Count == 0 && len(a.People) > 0 {
+		return wrong("approvers", "expected a count from 1 to the number of people, found %d of %d", a.Count, len(a.People))
+	}
+	t.CAFile = under(dir, t.CAFile)
+	return t.Credential.check(dir)
+}
+
+func (s *Source) check(dir string) *sallyport.Error {
+	ways := 0
+	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 || ways == 0 && s.SSHKey == "" {
+		return wrong("credential", "expected one of token-file, password-file (with user), app, or ssh-key")
+	}
+	if s.Password != "" && s.User == "" {
+		return wrong("credential.user", "expected whose password it is")
+	}
+	if s.SSHKey != "" && s.KnownHost == "" {
+		return wrong("credential.known-hosts", "expected the file with the server's key: it is never asked for")
+	}
+	if s.App != nil && (s.App.ID == "" || s.App.KeyFile == "") {
+		return wrong("credential.app", "expected id and key-file")
+	}
+	for _, p := range []*string{&s.TokenFile, &s.Password, &s.SSHKey, &s.KnownHost} {
+		*p = under(dir, *p)
+	}
+	if s.App != nil {
+		s.App.KeyFile = under(dir, s.App.KeyFile)
+	}
+	return nil
+}
+
+// guards is the glob that keeps path from being published, "" if none does.
+func (t Target) guards(path string) string {
+	matches := func(list []string) string {
+		for _, g := range list {
+			if ok, err := doublestar.Match(g, path); ok || err != nil {
+				return g
+			}
+		}
+		return ""
+	}
+	if g := matches(t.Protected); g != "" && matches(t.AllowProtected) == "" {
+		return g
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/forge"
+)
+
+// A mirror is a bare repository of the Publisher's own for one target: the base branch as the forge has it, and below it the
+// commits that were handed over. It is a cache: whatever is damaged in it is made anew.
+
+func (p *Publisher) mirror(ctx context.Context, o *order) (string, error) {
+	dir := filepath.Join(p.config.State, "mirrors", sallyport.Sum([]byte(o.target.Repository)).Hex()[:32])
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return "", unavailable("make a mirror", err)
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "new-")
+	if err != nil {
+		return "", unavailable("make a mirror", err)
+	}
+	defer os.RemoveAll(tmp)
+	format := "sha1"
+	if len(o.commit()) > 40 {
+		format = "sha256"
+	}
+	if err := forge.Init(ctx, tmp, format); err != nil {
+		return "", err
+	}
+	if err := os.Rename(tmp, dir); err != nil && !errors.Is(err, os.ErrExist) {
+		if _, serr := os.Stat(filepath.Join(dir, "HEAD")); serr != nil { // another Publisher may have been quicker
+			return "", unavailable("make a mirror", err)
+		}
+	}
+	return dir, nil
+}
+
+// fetch brings the base branch into the mirror, and says where it is at the forge.
+func (p *Publisher) fetch(ctx context.Context, o *order, r forge.Remote) (sallyport.ObjectID, error) {
+	dir, err := p.mirror(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	return forge.Fetch(ctx, dir, r, o.accepted().Target.Base)
+}
+
+// contains says whether base is tip or in its history.
+func (p *Publisher) contains(ctx context.Context, o *order, tip, base sallyport.ObjectID) (bool, error) {
+	dir, err := p.mirror(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	return forge.Contains(ctx, dir, tip, base)
+}
+
+// send puts the pack's objects into the mirror and moves the branch at the forge from expect to the commit.
+func (p *Publisher) send(ctx context.Context, o *order, r forge.Remote, expect sallyport.ObjectID) error {
+	dir, err := p.mirror(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := forge.Unpack(ctx, dir, o.pack); err != nil {
+		return err
+	}
+	return forge.Push(ctx, dir, r, o.commit(), expect, o.head())
+}
