@@ -96,7 +96,7 @@ func ParsePublicKeys(b []byte) ([]PublicKey, error) {
 		k, n, err := parsePublicKey(lines[i:])
 		if err != nil {
 			return nil, &sallyport.Error{Op: "read public keys", Code: sallyport.CodeInvalid, Subject: fmt.Sprintf("line %d", i+1), Err: err,
-				Hint: "give the file that `sallyport trust` prints, unchanged"}
+				Hint: "give the file that `sallyport keys` prints, unchanged"}
 		}
 		keys = append(keys, k)
 		i += n

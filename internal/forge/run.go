@@ -24,6 +24,7 @@ type git struct {
 	dir      string // a bare repository of ours; "": none is needed
 	remote   Remote
 	deadline time.Duration
+	in       *os.File // what it reads; nil: nothing
 }
 
 // maxGitOutput is more than the lines of one ref take.
@@ -59,6 +60,9 @@ func (g git) run(ctx context.Context, args ...string) (said, error) {
 	cmd.WaitDelay = 5 * time.Second // a helper in another group may hold the pipes
 	out, errs := &firstBytes{max: maxGitOutput}, &firstBytes{max: 64 << 10}
 	cmd.Stdout, cmd.Stderr = out, errs
+	if g.in != nil {
+		cmd.Stdin = g.in
+	}
 	err = cmd.Run()
 	s := said{out: out.b.String(), errs: errs.b.String(), exit: -1, err: err}
 	if cmd.ProcessState != nil && ctx.Err() == nil {

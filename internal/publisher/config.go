@@ -24,7 +24,7 @@ type Config struct {
 	Listen string `yaml:"listen"`
 	// Peers are the user ids that may ask, beside the Publisher's own.
 	Peers []int `yaml:"peers"`
-	// MissionControl are files of public keys, as `sallyport trust` prints them: an acceptance by any of them counts.
+	// MissionControl are files of public keys, as `sallyport keys` prints them: an acceptance by any of them counts.
 	MissionControl []string `yaml:"mission-control"`
 	Targets        []Target `yaml:"targets"`
 }
@@ -36,7 +36,8 @@ type Target struct {
 	API        string   `yaml:"api"`        // where the forge's API is not at its usual place
 	Push       string   `yaml:"push"`       // where git pushes, if not to Repository
 	CAFile     string   `yaml:"ca-file"`
-	Bases      []string `yaml:"bases"` // branches that a pull request may ask to change
+	Compare    string   `yaml:"compare"` // plain git: where a person opens a pull request by hand, with {head} and {base} in it
+	Bases      []string `yaml:"bases"`   // branches that a pull request may ask to change
 	Credential Source   `yaml:"credential"`
 	// Protected are globs of paths that are never published; AllowProtected takes some out. Default: DefaultProtected.
 	Protected      []string `yaml:"protected"`
@@ -116,7 +117,7 @@ func (c *Config) check(dir string) *sallyport.Error {
 	}
 	c.Listen = under(dir, c.Listen)
 	if len(c.MissionControl) == 0 {
-		return wrong("mission-control", "expected at least one file of public keys: `sallyport trust > FILE`")
+		return wrong("mission-control", "expected at least one file of public keys: `sallyport keys > FILE`")
 	}
 	for i := range c.MissionControl {
 		c.MissionControl[i] = under(dir, c.MissionControl[i])
@@ -186,17 +187,18 @@ func (t *Target) check(dir string) *sallyport.Error {
 		return wrong("approvers", "expected a count from 1 to the number of people, found %d of %d", a.Count, len(a.People))
 	}
 	t.CAFile = under(dir, t.CAFile)
-	return t.Credential.check(dir)
+	return t.Credential.check(dir, u.Scheme == "file")
 }
 
-func (s *Source) check(dir string) *sallyport.Error {
+// check: none says that the target takes no credential, a folder of this machine.
+func (s *Source) check(dir string, none bool) *sallyport.Error {
 	ways := 0
 	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil} {
 		if given {
 			ways++
 		}
 	}
-	if ways > 1 || ways == 0 && s.SSHKey == "" {
+	if ways > 1 || ways == 0 && s.SSHKey == "" && !none {
 		return wrong("credential", "expected one of token-file, password-file (with user), app, or ssh-key")
 	}
 	if s.Password != "" && s.User == "" {

@@ -48,7 +48,7 @@ func Open(c Config, o Options) (*Publisher, error) {
 	for _, name := range c.MissionControl {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return nil, &sallyport.Error{Op: "read Mission Control's keys", Code: sallyport.CodeNotFound, Subject: name, Err: err, Hint: "make it with `sallyport trust > FILE`"}
+			return nil, &sallyport.Error{Op: "read Mission Control's keys", Code: sallyport.CodeNotFound, Subject: name, Err: err, Hint: "make it with `sallyport keys > FILE`"}
 		}
 		keys, err := evidence.ParsePublicKeys(b)
 		if err != nil {

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/forge"
+	"sallyport.dev/sallyport/internal/forge/git"
+	"sallyport.dev/sallyport/internal/forge/gitea"
+	"sallyport.dev/sallyport/internal/publisher"
+)
+
+// driver is the one for a target's kind.
+func driver(t publisher.Target) (forge.Driver, error) {
+	c := t.Credential
+	switch t.Kind {
+	case "gitea":
+		g := gitea.Config{URL: t.Repository, CAFile: t.CAFile}
+		if c.Password != "" {
+			g.Mint = &gitea.Mint{User: c.User, Password: secretFile(c.Password)}
+		} else {
+			g.Credential = secretFile(c.TokenFile)
+		}
+		if c.SSHKey != "" {
+			g.SSH = &gitea.SSH{URL: t.Push, Key: c.SSHKey, KnownHosts: c.KnownHost}
+		}
+		return gitea.New(g)
+	case "git":
+		g := git.Config{URL: t.Repository, User: c.User, CAFile: t.CAFile, Key: c.SSHKey, KnownHosts: c.KnownHost, Compare: t.Compare}
+		if t.Push != "" {
+			g.URL = t.Push
+		}
+		if c.TokenFile != "" {
+			g.Credential = secretFile(c.TokenFile)
+		}
+		return git.New(g)
+	}
+	return nil, &sallyport.Error{Op: "choose the forge", Code: sallyport.CodeUnsupported, Subject: t.Kind, Message: "this version has no driver for it"}
+}
+
+// secretFile reads a secret each time that it is needed, from a file that nobody else can read.
+func secretFile(path string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		fail := func(code sallyport.Code, message, hint string, err error) (string, error) {
+			return "", &sallyport.Error{Op: "read a credential", Code: code, Subject: path, Message: message, Hint: hint, Err: err}
+		}
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return fail(sallyport.CodeNotFound, "", "", err)
+		}
+		defer f.Close()
+		fi, err := f.Stat()
+		switch {
+		case err != nil:
+			return fail(sallyport.CodeUnavailable, "", "", err)
+		case !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0:
+			return fail(sallyport.CodeDenied, "others can read it", "chmod 600 "+path, nil)
+		case fi.Size() > 64<<10:
+			return fail(sallyport.CodeInvalid, "expected a secret of at most 64 KiB", "", nil)
+		}
+		b := make([]byte, fi.Size())
+		if _, err := f.Read(b); err != nil {
+			return fail(sallyport.CodeInvalid, "it is empty", "", nil)
+		}
+		s := strings.TrimSpace(string(b))
+		if s == "" || strings.ContainsAny(s, "\r\n") {
+			return fail(sallyport.CodeInvalid, "expected one line", "", nil)
+		}
+		return s, nil
+	}
+}
