@@ -23,6 +23,7 @@ var arrows = map[string]string{
 	"internal/evidence":       "",
 	"internal/screen":         "",
 	"internal/review":         "internal/egress internal/screen",
+	"internal/pulltext":       "internal/evidence internal/screen",
 	"internal/pattern":        "",
 	"internal/toolchain":      "",
 	"internal/agent":          "internal/pattern",
