@@ -13,6 +13,7 @@ need npm npm
 need gcc gcc
 need cargo cargo
 need less less
+need ssh-keygen openssh-client
 need bwrap bubblewrap
 need qemu-system-x86_64 qemu-system-x86
 want=$(awk '$1=="modernc.org/libc"{print $2}' "$(go list -m -f '{{.Dir}}' modernc.org/sqlite)/go.mod")
