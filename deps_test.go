@@ -24,6 +24,8 @@ var arrows = map[string]string{
 	"internal/evidence":       "",
 	"internal/screen":         "",
 	"internal/review":         "internal/egress internal/screen",
+	"internal/approval":       "",
+	"internal/pulltext":       "internal/evidence internal/screen",
 	"internal/pattern":        "",
 	"internal/toolchain":      "",
 	"internal/agent":          "internal/pattern",

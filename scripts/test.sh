@@ -13,6 +13,7 @@ need npm npm
 need gcc gcc
 need cargo cargo
 need less less
+need ssh-keygen openssh-client
 need bwrap bubblewrap
 need qemu-system-x86_64 qemu-system-x86
 need ssh openssh-client
