@@ -15,6 +15,8 @@ need cargo cargo
 need less less
 need bwrap bubblewrap
 need qemu-system-x86_64 qemu-system-x86
+need ssh openssh-client
+scripts/gitea.sh >/dev/null # the forge that the drivers are tried on: minutes the first time, then nothing
 want=$(awk '$1=="modernc.org/libc"{print $2}' "$(go list -m -f '{{.Dir}}' modernc.org/sqlite)/go.mod")
 have=$(go list -m -f '{{.Version}}' modernc.org/libc)
 [ "$want" = "$have" ] || { echo "modernc.org/libc is $have; modernc.org/sqlite needs exactly $want" >&2; exit 1; }
