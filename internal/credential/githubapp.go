@@ -3,14 +3,8 @@ package credential
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +16,11 @@ import (
 	"time"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/githubapp"
 )
 
 const (
 	publicAPI = "https://api.github.com"
-	// jwtLife is well below the ten minutes that GitHub allows; jwtSkew is what its documentation asks for.
-	jwtLife = 2 * time.Minute
-	jwtSkew = time.Minute
 	// TokenLife is how long an installation token lives; nothing can change it but revoking it.
 	TokenLife = time.Hour
 	// renewBefore: a token this close to its end is not given out any more.
@@ -99,7 +91,7 @@ func (s *Set) mint(ctx context.Context, e *entry) (Secret, error) {
 	t, made, err := s.ask(ctx, e)
 	if err != nil {
 		// The outcome is recorded whoever waits for it.
-		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jwtLife)
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), githubapp.Life)
 		defer cancel()
 		return Secret{}, errors.Join(err, s.unusable(rctx, id, t, made, err))
 	}
@@ -280,25 +272,17 @@ func readsOnly(name string, permissions map[string]string) error {
 	return nil
 }
 
-// jwt signs in as the App: RS256, a minute back for clocks that differ.
+// jwt signs in as the App.
 func (s *Set) jwt(e *entry) (string, error) {
-	app := e.Source.GitHubApp
 	key, err := s.appKey(e)
 	if err != nil {
 		return "", err
 	}
-	now := s.deps.Now()
-	claims, err := json.Marshal(map[string]any{"iat": now.Add(-jwtSkew).Unix(), "exp": now.Add(jwtLife).Unix(), "iss": app.App})
+	jwt, err := githubapp.Sign(key, e.Source.GitHubApp.App, s.deps.Now())
 	if err != nil {
-		return "", err
+		return "", failure(sallyport.CodeInvalid, e.Name, err.Error(), "")
 	}
-	signed := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(claims)
-	sum := sha256.Sum256([]byte(signed))
-	sig, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
-	if err != nil {
-		return "", failure(sallyport.CodeInvalid, e.Name, "the App's key cannot sign", "")
-	}
-	return signed + "." + base64.RawURLEncoding.EncodeToString(sig), nil
+	return jwt, nil
 }
 
 func (s *Set) appKey(e *entry) (*rsa.PrivateKey, error) {
@@ -306,34 +290,11 @@ func (s *Set) appKey(e *entry) (*rsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := privateKey(e.Name, b)
+	key, err := githubapp.Key(b)
 	if err != nil {
-		return nil, err
+		return nil, failure(sallyport.CodeInvalid, e.Name, "the App's key is "+err.Error(), "download one in the App's settings")
 	}
 	return key, s.hear(e, e.Name+".key", Secretly(strings.TrimSpace(string(b))))
-}
-
-func privateKey(name string, b []byte) (*rsa.PrivateKey, error) {
-	bad := failure(sallyport.CodeInvalid, name, "the App's key is no RSA private key of at least 2048 bits in PEM", "download one in the App's settings")
-	block, _ := pem.Decode(b)
-	if block == nil {
-		return nil, bad
-	}
-	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
-	if err != nil {
-		any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			return nil, bad
-		}
-		var ok bool
-		if key, ok = any.(*rsa.PrivateKey); !ok {
-			return nil, bad
-		}
-	}
-	if key.N.BitLen() < 2048 {
-		return nil, bad
-	}
-	return key, nil
 }
 
 // call is one request to a forge. Its error names no header.
