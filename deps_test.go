@@ -12,7 +12,7 @@ var arrows = map[string]string{
 	"": "",
 
 	"cmd/sallyport":           "internal/cli internal/contain internal/control internal/provider internal/provider/local",
-	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/publisher",
+	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/publisher",
 	"cmd/sallyport-keeper":    "internal/provider/local/keeper",
 	"cmd/sallyport-runner":    "internal/runner",
 
@@ -49,7 +49,7 @@ var arrows = map[string]string{
 	"internal/forge":          "",
 	"internal/publication":    "",
 	// The Publisher decides nothing: it knows no policy, no journal of Mission Control, no provider.
-	"internal/publisher":      "internal/change internal/credential internal/evidence internal/forge internal/id internal/publication internal/screen",
+	"internal/publisher":      "internal/approval internal/change internal/credential internal/evidence internal/forge internal/id internal/publication internal/pulltext internal/screen",
 	"internal/forge/gitea":    "internal/forge",
 	"internal/forge/git":      "internal/forge",
 	"internal/forge/github":   "internal/forge internal/githubapp",
@@ -61,7 +61,7 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/publication internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
+	"internal/control": "internal/approval internal/publication internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
 	"internal/cli":     "internal/agent internal/control internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen",
 }
 

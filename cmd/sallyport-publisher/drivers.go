@@ -11,6 +11,7 @@ import (
 	"sallyport.dev/sallyport/internal/forge"
 	"sallyport.dev/sallyport/internal/forge/git"
 	"sallyport.dev/sallyport/internal/forge/gitea"
+	"sallyport.dev/sallyport/internal/forge/github"
 	"sallyport.dev/sallyport/internal/publisher"
 )
 
@@ -29,6 +30,14 @@ func driver(t publisher.Target) (forge.Driver, error) {
 			g.SSH = &gitea.SSH{URL: t.Push, Key: c.SSHKey, KnownHosts: c.KnownHost}
 		}
 		return gitea.New(g)
+	case "github":
+		g := github.Config{URL: t.Repository, API: t.API, CAFile: t.CAFile}
+		if c.App != nil {
+			g.App, g.RepositoryID = &github.App{ID: c.App.ID, KeyFile: c.App.KeyFile, Installation: c.App.Installation}, c.App.RepositoryID
+		} else {
+			g.Credential = secretFile(c.TokenFile)
+		}
+		return github.New(g)
 	case "git":
 		g := git.Config{URL: t.Repository, User: c.User, CAFile: t.CAFile, Key: c.SSHKey, KnownHosts: c.KnownHost, Compare: t.Compare}
 		if t.Push != "" {

@@ -234,7 +234,7 @@ func (c *Control) acceptance(ctx context.Context, lease *journal.Lease, at journ
 	b, _, err := evidence.SealAcceptance(ctx, signer, evidence.NewAcceptance(v, evidence.Accepted{
 		Factory: string(c.factory), WorkOrder: e.WorkOrder, Attempt: at.Report.Attempt, Fence: lease.Fence, Evidence: v.Envelope,
 		Base: evidence.AcceptedBase{Commit: e.Base.Commit, Tree: e.Base.Tree}, Target: evidence.Target{Repository: p.Repository, Base: p.Base, Branch: p.Branch},
-		Pack: pack, Task: taskOf(m), Nonce: p.Nonce, Issued: evidence.Time(now), NotAfter: evidence.Time(now.Add(acceptanceLife)),
+		Pack: pack, Task: taskOf(m), Submitter: at.Submitter, Nonce: p.Nonce, Issued: evidence.Time(now), NotAfter: evidence.Time(now.Add(acceptanceLife)),
 		Journal: evidence.JournalRef{Origin: c.origin(), Seq: seq, Hash: hash, Note: note}}))
 	if err != nil {
 		return nil, err

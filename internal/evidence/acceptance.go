@@ -30,7 +30,8 @@ type Accepted struct {
 	Base      AcceptedBase        `json:"base"`
 	Target    Target              `json:"target"`
 	Pack      Pack                `json:"pack"`
-	Task      string              `json:"task"` // what was asked, typed by a person
+	Task      string              `json:"task"`      // what was asked, typed by a person
+	Submitter string              `json:"submitter"` // who asked, as Mission Control knows them
 	Nonce     string              `json:"nonce"`
 	Issued    string              `json:"issued"`    // RFC 3339, UTC
 	NotAfter  string              `json:"not_after"` // RFC 3339, UTC
@@ -110,6 +111,9 @@ func (s Acceptance) Check() error {
 	}
 	if len(p.Nonce) < 32 || len(p.Nonce) > 128 {
 		return invalid("nonce", "expected 32 to 128 characters chosen for this acceptance")
+	}
+	if p.Submitter == "" {
+		return invalid("submitter", "expected who asked: nobody else's approval can be told from theirs")
 	}
 	if err := p.Target.Check(); err != nil {
 		return err

@@ -20,7 +20,7 @@ func accept(t testing.TB, s Signer, v Verified, change func(*Acceptance)) []byte
 	}
 	a := NewAcceptance(v, Accepted{Factory: strings.TrimPrefix(e.Journal.Origin, "sallyport.dev/journal/"), WorkOrder: e.WorkOrder, Attempt: e.Attempt.ID, Fence: 7, Evidence: v.Envelope,
 		Base: AcceptedBase{Commit: e.Base.Commit, Tree: e.Base.Tree}, Target: Target{Repository: "https://forge.example/acme/shop", Base: "refs/heads/main", Branch: "refs/heads/sallyport/fix"},
-		Pack: Pack{Digest: sallyport.Sum([]byte("pack")), Bytes: 4}, Task: "fix it", Nonce: strings.Repeat("n", 43), Issued: Time(issued), NotAfter: Time(issued.Add(time.Hour)),
+		Pack: Pack{Digest: sallyport.Sum([]byte("pack")), Bytes: 4}, Task: "fix it", Submitter: "una", Nonce: strings.Repeat("n", 43), Issued: Time(issued), NotAfter: Time(issued.Add(time.Hour)),
 		Journal: JournalRef{Origin: e.Journal.Origin, Seq: e.Journal.Seq + 3, Hash: e.Journal.Hash, Note: note}})
 	if change != nil {
 		change(&a)
@@ -89,6 +89,7 @@ func TestAcceptanceIncomplete(t *testing.T) {
 	for name, change := range map[string]func(*Acceptance){
 		"factory":           func(a *Acceptance) { a.Predicate.Factory = "x" },
 		"fence":             func(a *Acceptance) { a.Predicate.Fence = 0 },
+		"submitter":         func(a *Acceptance) { a.Predicate.Submitter = "" },
 		"nonce":             func(a *Acceptance) { a.Predicate.Nonce = "short" },
 		"pack.bytes":        func(a *Acceptance) { a.Predicate.Pack.Bytes = 0 },
 		"target.repository": func(a *Acceptance) { a.Predicate.Target.Repository = "a b" },

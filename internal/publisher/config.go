@@ -44,6 +44,7 @@ type Target struct {
 	AllowProtected []string `yaml:"allow-protected"`
 	Draft          *bool    `yaml:"draft"` // default true
 	Labels         []string `yaml:"labels"`
+	Issue          string   `yaml:"issue"`      // linked in every pull request: "#12" or an address
 	BaseMoved      string   `yaml:"base-moved"` // publish (and say so) | refuse; default publish
 	Allow          []string `yaml:"allow"`      // codes of findings of `check` that the operator accepts
 	Approvers      Approval `yaml:"approvers"`

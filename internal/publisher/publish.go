@@ -11,6 +11,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/forge"
+	"sallyport.dev/sallyport/internal/pulltext"
 )
 
 // done is what the receipt says beside the acceptance.
@@ -45,7 +46,7 @@ func (p *Publisher) publish(ctx context.Context, o *order, separation string) ([
 	if !g.Expires.IsZero() {
 		used.Expires = evidence.Time(g.Expires)
 	}
-	w := &work{p: p, o: o, d: d, g: g, remote: d.Remote(g), state: s}
+	w := &work{p: p, o: o, d: d, g: g, remote: d.Remote(g), state: s, separation: separation}
 	out, err := w.do(ctx)
 	if mark != "" {
 		rerr := p.revoke(ctx, o.scope(), d, mark, g)
@@ -90,6 +91,8 @@ type work struct {
 	remote forge.Remote
 	state  *State
 	out    done
+
+	separation string
 }
 
 func (w *work) do(ctx context.Context) (done, error) {
@@ -320,7 +323,13 @@ func (w *work) closeExtra(ctx context.Context, stays, extra forge.PullRequest) e
 
 // text is title and body, from what was verified.
 func (w *work) text() forge.Text {
-	e := w.o.evidence.Statement.Predicate
-	title, _, _ := strings.Cut(w.o.accepted().Task, "\n")
-	return forge.Text{Title: title, Body: "evidence " + string(w.o.accepted().Evidence) + " of attempt " + string(e.Attempt.ID)}
+	a := w.o.accepted()
+	changes := make([]sallyport.Change, 0, len(w.o.handed.Changes))
+	for _, c := range w.o.handed.Changes {
+		changes = append(changes, sallyport.Change{Path: c.Path, Status: sallyport.ChangeStatus(c.Status)})
+	}
+	title, body := pulltext.Render(pulltext.Options{Predicate: w.o.evidence.Statement.Predicate, Evidence: a.Evidence, Task: a.Task, Changes: changes, Separation: w.separation,
+		BaseMoved: strings.Join(w.out.notes, "; "), Issue: w.o.target.Issue, KeyID: w.o.evidence.Key.ID,
+		VerifyCommand: "sallyport verify --pr ADDRESS-OF-THIS-PAGE --key KEYS", Approvals: w.o.approvals})
+	return forge.Text{Title: title, Body: body}
 }
