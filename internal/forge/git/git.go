@@ -120,7 +120,7 @@ func (d *Driver) Inspect(ctx context.Context, g forge.Grant, base string) (forge
 		return forge.Inspection{}, d.fail("look at the base branch", sallyport.CodeNotFound, "there is no branch "+forge.Words(base), nil)
 	}
 	return forge.Inspection{
-		RepositoryID: d.Describe().Repository, Private: true, Base: tip,
+		RepositoryID: d.Describe().Repository, Base: tip, // whether it is private, nobody says
 		Findings: []forge.Finding{
 			{Code: "not-told", Message: "A plain git server does not tell what a credential may do, nor what guards a branch. Let a hook there refuse all but our branches."},
 			{Code: "long-lived", Message: "The configured credential is good until somebody takes it away."},
