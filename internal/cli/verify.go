@@ -14,26 +14,35 @@ const maxKeyBytes = 1 << 20
 
 func (a *app) verifyVerb() *cobra.Command {
 	var keys []string
-	var commit, tree, sum, base, attempt, since, summary string
+	var commit, tree, sum, base, attempt, since, summary, pr string
 	c := &cobra.Command{
-		Use:   "verify FILE --key PUB",
-		Short: "Verify signed evidence, offline",
+		Use:   "verify FILE|--pr URL --key PUB",
+		Short: "Verify signed evidence, offline, or a pull request",
 		Long: `Verify evidence against keys that you give, with --key or in the file named by SALLYPORT_KEY, and say in
 sentences what it proves, what is a mere claim and what was not checked. It needs no state, network or
 repository. With --commit and the like the evidence must be about exactly that; what does not match is named.
+With --pr the head of a pull request and the evidence that is attached to it are fetched with your own git, and the
+evidence must be about the very commit that the forge shows.
 With --summary the SLSA summary beside the evidence must say PASSED of the very same. Exit codes: 0 verified, 20
 not, 2 something is missing.
 
 In embedded mode the submitter holds the key: evidence binds the agent, not the submitter.`,
 		Example: "  sallyport keys > key.pem\n  sallyport verify evidence.json --key key.pem --commit $(git rev-parse sallyport/fix-12)",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if (pr == "") == (len(args) == 0) {
+				return invalid("verify", "FILE", "expected a file of evidence, or --pr with an address", "sallyport verify --help")
+			}
 			want := evidence.Expect{Commit: sallyport.ObjectID(commit), Tree: sallyport.ObjectID(tree), TreeSHA256: sallyport.Digest(sum), Base: sallyport.ObjectID(base), Attempt: sallyport.AttemptID(attempt)}
+			if pr != "" {
+				return a.verifyPull(c.Context(), pr, verifyFiles{since: since, summary: summary}, keys, want)
+			}
 			return a.verify(verifyFiles{args[0], since, summary}, keys, want)
 		},
 	}
 	s := c.Flags()
 	s.StringArrayVar(&keys, "key", nil, "a `FILE` of public keys, as `sallyport keys` prints; repeat for more")
+	s.StringVar(&pr, "pr", "", "the `ADDRESS` of a pull or merge request whose evidence is fetched")
 	s.StringVar(&commit, "commit", "", "the evidence must be about this commit `ID`")
 	s.StringVar(&tree, "tree", "", "the evidence must be about this tree `ID`")
 	s.StringVar(&sum, "tree-sha256", "", "the evidence must be about the tree with this `DIGEST` (sha256:…)")

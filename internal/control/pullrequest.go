@@ -72,6 +72,9 @@ func pullTarget(ctx context.Context, repo *change.Repo, m *sallyport.Manifest) e
 		m.Publish.Repository, m.Publish.Base = "", ""
 		return nil
 	}
+	if err := publisherThere(); err != nil {
+		return err
+	}
 	refuse := func(field, message string) error {
 		return &sallyport.Error{Op: "choose the publication", Code: sallyport.CodeInvalid, Subject: "publish." + field, Message: message, Hint: "say publish: {to: pr, repository: …, base: …} in sallyport.yaml"}
 	}
@@ -96,7 +99,7 @@ func pullTarget(ctx context.Context, repo *change.Repo, m *sallyport.Manifest) e
 			return refuse("base", "the base is no branch, so that there is none to open a pull request against")
 		}
 	}
-	return publisherThere()
+	return nil
 }
 
 // intendPull is the intent of a pull request. Its nonce is new: what an earlier one with another did is found by its branch.

@@ -249,3 +249,15 @@ func sameAs(s Acceptance, v Verified) error {
 	}
 	return nil
 }
+
+// What a Publisher attaches beside a change at a forge, where the forge takes it: a commit with these files, under
+// AttachedRef. Only what they are signed with makes them worth anything.
+const (
+	AttachedEvidence   = "evidence.json"
+	AttachedAcceptance = "acceptance.json"
+)
+
+// AttachedRef is where they are, for the commit that was published.
+func AttachedRef(commit sallyport.ObjectID) string {
+	return "refs/sallyport/evidence/" + string(commit)
+}

@@ -2,9 +2,13 @@ package forge
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"sallyport.dev/sallyport"
 )
@@ -60,4 +64,55 @@ func Unpack(ctx context.Context, gitDir string, pack *os.File) error {
 		err = g.fail(sallyport.CodeUnavailable, g.words(s), "", s.err)
 	}
 	return err
+}
+
+// Attach writes a commit of its own, without parents, whose tree is these files, into the repository gitDir. Equal files and
+// time give the same commit.
+func Attach(ctx context.Context, gitDir string, when time.Time, files map[string][]byte) (sallyport.ObjectID, error) {
+	g := git{op: "attach evidence", dir: gitDir, remote: here, deadline: tipDeadline}
+	one := func(in []byte, args ...string) (string, error) {
+		f, err := spooled(in)
+		if err != nil {
+			return "", g.fail(sallyport.CodeUnavailable, "", "", err)
+		}
+		defer f.Close()
+		g.in = f
+		s, err := g.run(ctx, args...)
+		if err == nil && s.exit != 0 {
+			err = g.fail(sallyport.CodeUnavailable, g.words(s), "", s.err)
+		}
+		return strings.TrimSpace(s.out), err
+	}
+	var tree strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		id, err := one(files[name], "hash-object", "-w", "--stdin", "--no-filters")
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&tree, "100644 blob %s\t%s\n", id, name)
+	}
+	id, err := one([]byte(tree.String()), "mktree")
+	if err != nil {
+		return "", err
+	}
+	commit := fmt.Sprintf("tree %s\nauthor Sallyport <sallyport@localhost> %d +0000\ncommitter Sallyport <sallyport@localhost> %d +0000\n\nEvidence\n", id, when.Unix(), when.Unix())
+	id, err = one([]byte(commit), "hash-object", "-t", "commit", "-w", "--stdin")
+	return sallyport.ObjectID(id), err
+}
+
+// spooled is a file without a name, at its beginning.
+func spooled(b []byte) (*os.File, error) {
+	f, err := os.CreateTemp("", "sallyport-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(f.Name())
+	if _, err = f.Write(b); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

@@ -25,8 +25,12 @@ const (
 //
 // Any other way to push overwrites: a lease without an explicit value does after a fetch.
 func Push(ctx context.Context, gitDir string, r Remote, commit, expect sallyport.ObjectID, branch string) error {
+	return PushRef(ctx, gitDir, r, commit, expect, "refs/heads/"+branch)
+}
+
+// PushRef is Push for any ref, by its full name.
+func PushRef(ctx context.Context, gitDir string, r Remote, commit, expect sallyport.ObjectID, ref string) error {
 	g := git{op: "push a branch", dir: gitDir, remote: r, deadline: pushDeadline}
-	ref := "refs/heads/" + branch
 	for _, err := range []error{checkRef(g, ref), checkID(g, commit, false), checkID(g, expect, true)} {
 		if err != nil {
 			return err

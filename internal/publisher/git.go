@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/forge"
 )
 
@@ -69,4 +71,27 @@ func (p *Publisher) send(ctx context.Context, o *order, r forge.Remote, expect s
 		return err
 	}
 	return forge.Push(ctx, dir, r, o.commit(), expect, o.head())
+}
+
+// attach puts acceptance and evidence beside the change at the forge, under a ref that is named by the commit: a carrier that
+// anybody who can write there can take away, and nobody can change unseen. A forge that takes no such ref is no failure.
+func (p *Publisher) attach(ctx context.Context, o *order, r forge.Remote) error {
+	dir, err := p.mirror(ctx, o)
+	if err != nil {
+		return err
+	}
+	issued, err := time.Parse(time.RFC3339, o.accepted().Issued)
+	if err != nil {
+		return err
+	}
+	id, err := forge.Attach(ctx, dir, issued, map[string][]byte{evidence.AttachedEvidence: o.envelope, evidence.AttachedAcceptance: o.sealed})
+	if err != nil {
+		return err
+	}
+	ref := evidence.AttachedRef(o.commit())
+	was, err := forge.Tip(ctx, r, ref)
+	if err != nil || was == id {
+		return err
+	}
+	return forge.PushRef(ctx, dir, r, id, was, ref)
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/forge"
+	"sallyport.dev/sallyport/internal/publication"
 	"sallyport.dev/sallyport/internal/pulltext"
 )
 
@@ -93,10 +93,11 @@ type work struct {
 	out    done
 
 	separation string
+	moved      string // that the base has, a sentence; "": it has not
 }
 
 func (w *work) do(ctx context.Context) (done, error) {
-	for _, step := range []func(context.Context) error{w.inspect, w.history, w.pulls, w.push, w.pull} {
+	for _, step := range []func(context.Context) error{w.inspect, w.history, w.pulls, w.push, w.attach, w.pull} {
 		if err := step(ctx); err != nil {
 			return w.out, err
 		}
@@ -140,7 +141,8 @@ func (w *work) history(ctx context.Context) error {
 		return &sallyport.Error{Op: "publish", Code: sallyport.CodeConflict, Subject: "base", Message: fmt.Sprintf("%s has moved on from %s to %s since this was validated", w.o.base(), base.Short(), tip.Short()),
 			Hint: "run it again on the new base, or set base-moved: publish at the target"}
 	}
-	w.out.notes = append(w.out.notes, fmt.Sprintf("%s has moved on since this was validated: from %s to %s", w.o.base(), base, tip))
+	w.moved = fmt.Sprintf("%s has moved on since this was validated: from %s to %s", w.o.base(), base, tip)
+	w.out.notes = append(w.out.notes, w.moved)
 	return nil
 }
 
@@ -198,6 +200,15 @@ func (w *work) push(ctx context.Context) error {
 	}
 	w.out.replaced = row.Expect
 	return w.p.record(ctx, w.o.scope(), nil, Record{Type: BranchBound, Nonce: w.o.accepted().Nonce, Branch: &row})
+}
+
+// attach is not worth a publication: what was published is right without it.
+func (w *work) attach(ctx context.Context) error {
+	err := w.p.effect("attach", func() error { return w.p.attach(ctx, w.o, w.remote) })
+	if err != nil {
+		w.out.notes = append(w.out.notes, "the evidence could not be attached: "+publication.Refuse(err).Message)
+	}
+	return nil
 }
 
 // How long and how often a forge that has taken a push is asked whether it knows of it.
@@ -329,7 +340,7 @@ func (w *work) text() forge.Text {
 		changes = append(changes, sallyport.Change{Path: c.Path, Status: sallyport.ChangeStatus(c.Status)})
 	}
 	title, body := pulltext.Render(pulltext.Options{Predicate: w.o.evidence.Statement.Predicate, Evidence: a.Evidence, Task: a.Task, Changes: changes, Separation: w.separation,
-		BaseMoved: strings.Join(w.out.notes, "; "), Issue: w.o.target.Issue, KeyID: w.o.evidence.Key.ID,
+		BaseMoved: w.moved, Issue: w.o.target.Issue, KeyID: w.o.evidence.Key.ID,
 		VerifyCommand: "sallyport verify --pr ADDRESS-OF-THIS-PAGE --key KEYS", Approvals: w.o.approvals})
 	return forge.Text{Title: title, Body: body}
 }

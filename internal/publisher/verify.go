@@ -21,6 +21,7 @@ type order struct {
 	digest     sallyport.Digest // of the acceptance's envelope
 	evidence   evidence.Verified
 	envelope   []byte // the evidence's
+	sealed     []byte // the acceptance's envelope
 	target     Target
 	handed     change.Handed
 	pack       *os.File // at its beginning
@@ -49,7 +50,7 @@ const branchPrefix = "refs/heads/sallyport/"
 // verify checks everything that can be checked without asking anybody. The pack is copied to a file of the Publisher's own
 // first, so that what is checked is what is pushed. The caller closes the order's pack.
 func (p *Publisher) verify(q publication.Request, pack io.Reader, now time.Time) (_ *order, err error) {
-	o := &order{digest: sallyport.Sum([]byte(q.Acceptance)), envelope: []byte(q.Evidence)}
+	o := &order{digest: sallyport.Sum([]byte(q.Acceptance)), envelope: []byte(q.Evidence), sealed: []byte(q.Acceptance)}
 	if o.acceptance, o.evidence, err = evidence.VerifyAcceptance([]byte(q.Acceptance), o.envelope, p.keys, now); err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func TestBadOrder(t *testing.T) {
 		{"check without run", "version: 1\nchecks:\n  - {name: x}\n", "sallyport.yaml:3", "run", 2},
 		{"escaping dir", "version: 1\nchecks:\n  - {name: x, run: y, dir: ../..}\n", "sallyport.yaml:3", "../..", 2},
 		{"two checks of a name", "version: 1\nchecks:\n  - {name: x, run: a}\n  - {name: x, run: b}\n", "sallyport.yaml:4", "x", 2},
-		{"pr comes later", "version: 1\npublish: {to: pr}\n", "sallyport.yaml:2", "pr", 40},
+		{"pr without a Publisher", "version: 1\npublish: {to: pr}\n", "publish.to pr", "publisher.yaml", 40},
 	} {
 		w.File("sallyport.yaml", f.text)
 		r := w.Run("x", "true")

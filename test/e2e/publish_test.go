@@ -108,6 +108,6 @@ func TestPublishNone(t *testing.T) {
 		t.Errorf("%s branch %q", rep.Decision, rep.Branch)
 	}
 	w.Untouched(before)
-	w.Run("pr", "echo good > a", "--publish", "pr").Want(40).Says("pr")
+	w.Run("pr", "echo good > a", "--publish", "pr").Want(40).Says("no Publisher is configured")
 	w.Untouched(before)
 }

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"path/filepath"
 	"testing"
 
 	"sallyport.dev/sallyport/internal/forge/forgetest"
@@ -26,11 +27,29 @@ func TestPullRequest(t *testing.T) {
 	if p.State != "open" || !p.Draft || p.Head.SHA != string(r.Commit) || p.Head.Ref != "sallyport/fix" || p.Base.Ref != "main" || p.User.Login != "bot" || p.URL != r.PullRequest {
 		t.Errorf("%+v, report %+v", p, r)
 	}
-	again := s.Sallyport("publish", string(r.Attempt)).Want(0)
-	_ = again
+	s.Sallyport("publish", string(r.Attempt)).Want(0)
+	s.Git("config", "http.extraHeader", "")
+	s.Env = append(s.Env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0="+asOwner)
+	key := filepath.Join(filepath.Dir(s.config), "mission-control.pub")
+	s.Sallyport("verify", "--pr", p.URL, "--key", key).Want(0).Says("Proved: it matches what you hold in: tree, commit")
+	s.forge.Commit(t, "owner", s.repo, "sallyport/fix")
+	s.Sallyport("verify", "--pr", p.URL, "--key", key).Want(2).Says("no evidence is attached")
+	// A person's commit is never overwritten.
+	tip := s.tip("sallyport/fix")
+	s.Run("fix", "echo good three > a", "--publish", "pr").Want(10).Says("did not put there")
+	if got := s.tip("sallyport/fix"); got != tip {
+		t.Errorf("the branch was moved from %s to %s", tip, got)
+	}
+}
+
+// TestPullRequestAgain: a second Attempt of a work order brings the same pull request up to date.
+func TestPullRequestAgain(t *testing.T) {
+	s := open(t, start(t), "shop")
+	s.Run("fix", "echo good > a", "--publish", "pr").Want(0)
+	p := s.pulls()[0]
 	// A second Attempt of the work order brings the same request up to date.
 	two := s.Run("fix", "echo good two > a", "--publish", "pr").Want(0).Report()
-	if list = s.pulls(); len(list) != 1 || list[0].Head.SHA != string(two.Commit) || list[0].Number != p.Number {
+	if list := s.pulls(); len(list) != 1 || list[0].Head.SHA != string(two.Commit) || list[0].Number != p.Number {
 		t.Errorf("after the second: %+v", list)
 	}
 }

@@ -47,13 +47,16 @@ type pull struct {
 	} `json:"user"`
 }
 
+// asOwner lets git read a private repository.
+var asOwner = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("owner:"+forgetest.Password))
+
 // open makes owner/NAME at a forge, and a clone of it whose Publisher acts as bot. credential is of the target, in YAML.
 func open(t *testing.T, g *forgetest.Gitea, name string) *stage {
 	t.Helper()
 	w := world.New(t)
 	s := &stage{World: w, forge: g, repo: "owner/" + name}
 	g.Repository(t, s.repo, map[string]string{"bot": "write"})
-	owner := "http.extraHeader=Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("owner:"+forgetest.Password))
+	owner := "http.extraHeader=" + asOwner
 	w.Git("remote", "add", "origin", g.URL+"/"+s.repo+".git")
 	w.Git("-c", owner, "fetch", "-q", "origin")
 	w.Git("reset", "-q", "--hard", "origin/main")

@@ -1,0 +1,25 @@
+package cli
+
+import "testing"
+
+func TestPullAddress(t *testing.T) {
+	for address, want := range map[string]pullAddress{
+		"https://github.com/acme/shop/pull/12":                         {"https://github.com/acme/shop.git", "refs/pull/12/head"},
+		"https://github.com/acme/shop/pull/12/files":                   {"https://github.com/acme/shop.git", "refs/pull/12/head"},
+		"http://127.0.0.1:3000/acme/shop/pulls/1":                      {"http://127.0.0.1:3000/acme/shop.git", "refs/pull/1/head"},
+		"https://forge.example/git/acme/shop/pulls/1":                  {"https://forge.example/git/acme/shop.git", "refs/pull/1/head"},
+		"https://gitlab.com/group/sub/shop/-/merge_requests/7":         {"https://gitlab.com/group/sub/shop.git", "refs/merge-requests/7/head"},
+		"https://gitlab.com/group/shop/-/merge_requests/7/diffs?a=b#c": {"https://gitlab.com/group/shop.git", "refs/merge-requests/7/head"},
+		"https://me:pw@github.com/acme/shop/pull/12":                   {},
+		"https://github.com/acme/shop/pull/0":                          {},
+		"https://github.com/acme/shop/issues/12":                       {},
+		"github.com/acme/shop/pull/12":                                 {},
+		"ssh://github.com/acme/shop/pull/12":                           {},
+		"https://github.com/shop/pull/12":                              {},
+	} {
+		got, err := parsePullAddress(address)
+		if got != want || (err == nil) != (want != pullAddress{}) {
+			t.Errorf("%s: %+v %v", address, got, err)
+		}
+	}
+}
