@@ -62,7 +62,7 @@ var arrows = map[string]string{
 
 	// Mission Control: every room meets here, and no kind of provider.
 	"internal/control": "internal/approval internal/publication internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
-	"internal/cli":     "internal/agent internal/control internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen",
+	"internal/cli":     "internal/approval internal/agent internal/control internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.

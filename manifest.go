@@ -97,6 +97,8 @@ type Publish struct {
 	// changed. They are resolved before the Manifest is frozen.
 	Repository string `json:"repository,omitempty"`
 	Base       string `json:"base,omitempty"`
+	// Approvers is how many people, not the submitter, must have approved with their own keys; 0: as the Publisher says.
+	Approvers int `json:"approvers,omitempty"`
 }
 
 // Agent is a preset resolved: how to start a coding agent and which model API it may reach.

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/approval"
 	"sallyport.dev/sallyport/internal/control"
 	"sallyport.dev/sallyport/internal/journal"
 )
@@ -31,6 +32,7 @@ type Control interface {
 
 	Cancel(ctx context.Context, id, who, why string) error
 	Approve(ctx context.Context, id, who, why string) (journal.Attempt, error)
+	SignApproval(ctx context.Context, id, who string, key approval.Signer) error
 	Reject(ctx context.Context, id, who, why string) (journal.Attempt, error)
 	Retry(ctx context.Context, id, message string) (sallyport.AttemptID, error)
 	Publish(ctx context.Context, id string) (journal.Attempt, error)

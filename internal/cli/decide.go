@@ -5,23 +5,37 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/approval"
 	"sallyport.dev/sallyport/internal/journal"
 )
 
 func (a *app) approveVerb() *cobra.Command {
-	var why string
+	var why, key string
 	c := &cobra.Command{
 		Use:   "approve A",
 		Short: "Accept an attempt that awaits approval, and publish it",
 		Long: `Accept an attempt that awaits a person's word, and publish it where that was asked. The approval is
 recorded with your name and binds exactly the evidence and the target as they are now. What was rejected
-cannot be approved. Exit codes as for run.`,
-		Example: "  sallyport approve 01m9k3v0 --why \"read the diff; the test edit is right\"",
+cannot be approved. With --key you also sign the approval with a key of your own, for a target that wants approvals by
+people: its Publisher pins whose keys count, and nobody else can make one. Such a signature can be given before and
+after an attempt is accepted. Exit codes as for run.`,
+		Example: "  sallyport approve 01m9k3v0 --why \"read the diff; the test edit is right\"\n  sallyport approve 01m9k3v0 --key ~/.ssh/id_ed25519",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.decision(func(ctx context.Context, c Control, at journal.Attempt) (journal.Attempt, error) {
-			return c.Approve(ctx, string(at.Report.Attempt), a.Who, why)
+			id := string(at.Report.Attempt)
+			if key != "" {
+				if err := c.SignApproval(ctx, id, a.Who, approval.KeyFile{Path: key, Notices: a.Err}); err != nil {
+					return at, err
+				}
+				if at.Report.State == sallyport.AttemptAccepted {
+					return c.Publish(ctx, id)
+				}
+			}
+			return c.Approve(ctx, id, a.Who, why)
 		}),
 	}
+	c.Flags().StringVar(&key, "key", "", "a `FILE` with your SSH key (the public half of one in an ssh-agent will do): also sign the approval with it")
 	c.Flags().StringVar(&why, "why", "", "the reason, for the journal")
 	return c
 }

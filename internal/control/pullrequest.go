@@ -68,6 +68,10 @@ func publisherThere() error {
 
 // pullTarget fills in where a pull request goes: what policy says, else the remote origin and the branch of the base.
 func pullTarget(ctx context.Context, repo *change.Repo, m *sallyport.Manifest) error {
+	if m.Publish.Approvers > 0 && m.Publish.To != "pr" {
+		return &sallyport.Error{Op: "choose the publication", Code: sallyport.CodeUnsupported, Subject: "publish.approvers", Message: "approvers cannot be told apart here: whoever runs Sallyport could say yes for each of them",
+			Hint: "publish to: pr, with a Publisher that pins their keys: docs/guide-publishing.md"}
+	}
 	if m.Publish.To != "pr" {
 		m.Publish.Repository, m.Publish.Base = "", ""
 		return nil
@@ -174,7 +178,11 @@ func (c *Control) handOver(ctx context.Context, lease *journal.Lease, store *cha
 	if acceptance, err = c.acceptance(ctx, lease, at, m, p, envelope, evidence.Pack{Digest: digest, Bytes: size}); err != nil {
 		return fail(err)
 	}
-	q := publication.Request{Acceptance: string(acceptance), Evidence: string(envelope), PackBytes: size}
+	approvals, err := c.approvals(at.Report.Attempt)
+	if err != nil {
+		return fail(err)
+	}
+	q := publication.Request{Acceptance: string(acceptance), Evidence: string(envelope), Approvals: approvals, PackBytes: size}
 	for try := 1; ; try++ {
 		if _, err := pack.Seek(0, io.SeekStart); err != nil {
 			return fail(stateError("pack", err))
@@ -237,7 +245,7 @@ func (c *Control) acceptance(ctx context.Context, lease *journal.Lease, at journ
 	b, _, err := evidence.SealAcceptance(ctx, signer, evidence.NewAcceptance(v, evidence.Accepted{
 		Factory: string(c.factory), WorkOrder: e.WorkOrder, Attempt: at.Report.Attempt, Fence: lease.Fence, Evidence: v.Envelope,
 		Base: evidence.AcceptedBase{Commit: e.Base.Commit, Tree: e.Base.Tree}, Target: evidence.Target{Repository: p.Repository, Base: p.Base, Branch: p.Branch},
-		Pack: pack, Task: taskOf(m), Submitter: at.Submitter, Nonce: p.Nonce, Issued: evidence.Time(now), NotAfter: evidence.Time(now.Add(acceptanceLife)),
+		Pack: pack, Task: taskOf(m), Submitter: at.Submitter, Approvers: m.Publish.Approvers, Nonce: p.Nonce, Issued: evidence.Time(now), NotAfter: evidence.Time(now.Add(acceptanceLife)),
 		Journal: evidence.JournalRef{Origin: c.origin(), Seq: seq, Hash: hash, Note: note}}))
 	if err != nil {
 		return nil, err
@@ -297,13 +305,13 @@ func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func()
 	if err := publisherThere(); err != nil {
 		return fail(err)
 	}
-	program, err := besideUs(publisherProgram)
+	program, err := PublisherProgram()
 	if err != nil {
 		return fail(err)
 	}
 	var said bytes.Buffer
 	ask := exec.CommandContext(ctx, program, "keys", "--config", config)
-	ask.Env, ask.Stderr = publisherEnv(), &said
+	ask.Env, ask.Stderr = PublisherEnv(), &said
 	if keys, err = ask.Output(); err != nil {
 		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeInvalid, Message: screen.Fit(screen.Line(strings.TrimSpace(said.String())), 500), Err: err, Hint: "`sallyport publisher check` says more"})
 	}
@@ -315,7 +323,7 @@ func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func()
 	defer ours.Close()
 	defer theirs.Close()
 	cmd := exec.Command(program, "once", "--config", config)
-	cmd.Env, cmd.Stdin, cmd.Dir = publisherEnv(), theirs, "/"
+	cmd.Env, cmd.Stdin, cmd.Dir = PublisherEnv(), theirs, "/"
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeUnavailable, Subject: program, Err: err})
@@ -326,8 +334,8 @@ func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func()
 	return conn, keys, func() { conn.Close(); _ = cmd.Wait() }, nil
 }
 
-// publisherEnv is what a child needs to find its way, and nothing of ours.
-func publisherEnv() []string {
+// PublisherEnv is what a child needs to find its way, and nothing of ours.
+func PublisherEnv() []string {
 	var env []string
 	for _, name := range []string{"HOME", "PATH", "LANG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "NO_PROXY"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -336,6 +344,9 @@ func publisherEnv() []string {
 	}
 	return env
 }
+
+// PublisherProgram is the program of a Publisher.
+func PublisherProgram() (string, error) { return besideUs(publisherProgram) }
 
 // besideUs is a program of ours: where this one is, else on PATH.
 func besideUs(name string) (string, error) {

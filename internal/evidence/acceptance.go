@@ -32,6 +32,7 @@ type Accepted struct {
 	Pack      Pack                `json:"pack"`
 	Task      string              `json:"task"`      // what was asked, typed by a person
 	Submitter string              `json:"submitter"` // who asked, as Mission Control knows them
+	Approvers int                 `json:"approvers"` // so many people must have approved, if the Publisher does not ask for more
 	Nonce     string              `json:"nonce"`
 	Issued    string              `json:"issued"`    // RFC 3339, UTC
 	NotAfter  string              `json:"not_after"` // RFC 3339, UTC
@@ -111,6 +112,9 @@ func (s Acceptance) Check() error {
 	}
 	if len(p.Nonce) < 32 || len(p.Nonce) > 128 {
 		return invalid("nonce", "expected 32 to 128 characters chosen for this acceptance")
+	}
+	if p.Approvers < 0 {
+		return invalid("approvers", "expected 0 or more, found %d", p.Approvers)
 	}
 	if p.Submitter == "" {
 		return invalid("submitter", "expected who asked: nobody else's approval can be told from theirs")

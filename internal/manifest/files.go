@@ -108,6 +108,7 @@ type publishFile struct {
 	To         *publishTo     `yaml:"to" doc:"none, branch (a ref in this repository), or pr: a pull request, opened by the Publisher."`
 	Repository *repositoryURL `yaml:"repository" doc:"With pr: where, as the Publisher's targets name it; default the address of the remote origin."`
 	Base       *refName       `yaml:"base" doc:"With pr: the branch that is to be changed; default the branch of the base."`
+	Approvers  *approverCount `yaml:"approvers" doc:"With pr: so many people, not the submitter, must have approved with keys that the Publisher pins."`
 	Approve    *approve       `yaml:"approve" doc:"Who must say so first: always a person, a person on findings, nobody."`
 }
 

@@ -42,17 +42,20 @@ func (v *history) schema() object {
 		{"type": "string", "pattern": `^(full|[1-9][0-9]{0,6})$`},
 	}}
 }
-func (v *nameText) schema() object      { return stringSchema(nameForm.String(), 1, maxName) }
-func (v *checkName) schema() object     { return stringSchema(checkForm.String(), 1, maxName) }
-func (v *revision) schema() object      { return stringSchema(`^[^-\s]\S*$`, 1, 255) }
-func (v *glob) schema() object          { return stringSchema(`^[^/~!]`, 1, maxGlob) }
-func (v *relative) schema() object      { return stringSchema(`^[^/~]`, 1, 1024) }
-func (v *toolPath) schema() object      { return stringSchema(`^(/|~/).+$`, 2, 1024) }
-func (v *cacheName) schema() object     { return enumSchema(KnownCaches()) }
-func (v *layerName) schema() object     { return enumSchema(layerNames()) }
-func (v *refName) schema() object       { return stringSchema(refRule.String(), 1, 200) }
-func (v *agentName) schema() object     { return stringSchema(checkForm.String(), 1, maxName) }
-func (v *publishTo) schema() object     { return enumSchema(publishWords) }
+func (v *nameText) schema() object  { return stringSchema(nameForm.String(), 1, maxName) }
+func (v *checkName) schema() object { return stringSchema(checkForm.String(), 1, maxName) }
+func (v *revision) schema() object  { return stringSchema(`^[^-\s]\S*$`, 1, 255) }
+func (v *glob) schema() object      { return stringSchema(`^[^/~!]`, 1, maxGlob) }
+func (v *relative) schema() object  { return stringSchema(`^[^/~]`, 1, 1024) }
+func (v *toolPath) schema() object  { return stringSchema(`^(/|~/).+$`, 2, 1024) }
+func (v *cacheName) schema() object { return enumSchema(KnownCaches()) }
+func (v *layerName) schema() object { return enumSchema(layerNames()) }
+func (v *refName) schema() object   { return stringSchema(refRule.String(), 1, 200) }
+func (v *agentName) schema() object { return stringSchema(checkForm.String(), 1, maxName) }
+func (v *publishTo) schema() object { return enumSchema(publishWords) }
+func (v *approverCount) schema() object {
+	return object{"type": "integer", "minimum": 1, "maximum": maxApprovers}
+}
 func (v *repositoryURL) schema() object { return stringSchema(addressForm.String(), 8, 910) }
 func (v *approve) schema() object       { return enumSchema(approveWords) }
 func (v *grantRule) schema() object     { return enumSchema(grantWords) }

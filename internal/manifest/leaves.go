@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"math"
 	"net/url"
 	"slices"
@@ -38,6 +39,7 @@ type (
 	refName       string
 	publishTo     string
 	repositoryURL string
+	approverCount int
 	approve       string
 	grantRule     string
 
@@ -244,6 +246,14 @@ var (
 
 func (v *publishTo) want() string                               { return "one of " + listed(publishWords) }
 func (v *publishTo) read(r *reader, n ast.Node, _ string) error { return oneOf(r, n, v, publishWords) }
+
+func (v *approverCount) want() string { return fmt.Sprintf("a number from 1 to %d", maxApprovers) }
+func (v *approverCount) read(r *reader, n ast.Node, _ string) error {
+	return numberLeaf(r, n, v, v.want(), 1, maxApprovers)
+}
+
+// maxApprovers is more people than read one change.
+const maxApprovers = 20
 
 func (v *repositoryURL) want() string {
 	return "the address of a repository such as https://forge.example/owner/name"

@@ -207,6 +207,9 @@ func (f *publishFile) words() sallyport.Publish {
 	if f != nil && f.Approve != nil {
 		p.Approve = string(*f.Approve)
 	}
+	if f != nil && f.Approvers != nil {
+		p.Approvers = int(*f.Approvers)
+	}
 	if f != nil && f.Repository != nil {
 		p.Repository = string(*f.Repository)
 	}

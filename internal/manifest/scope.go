@@ -155,7 +155,24 @@ func (c *compiler) publish() (sallyport.Publish, error) {
 		return sallyport.Publish{}, err
 	}
 	base, err := c.place("publish.base", func(p sallyport.Publish) string { return p.Base })
-	return sallyport.Publish{To: to, Approve: how, Repository: repository, Base: base}, err
+	return sallyport.Publish{To: to, Approve: how, Repository: repository, Base: base, Approvers: c.approvers()}, err
+}
+
+// approvers is the most that anybody asks for: nobody can ask for less.
+func (c *compiler) approvers() int {
+	n := 0
+	for _, op := range []*Operator{c.in.Ceiling, c.in.User} {
+		if op != nil {
+			n = max(n, op.Publish.Approvers)
+		}
+	}
+	if c.in.Repository != nil {
+		n = max(n, c.in.Repository.Publish.Approvers)
+	}
+	if c.in.WorkOrder.Publish != nil {
+		n = max(n, c.in.WorkOrder.Publish.Approvers)
+	}
+	return n
 }
 
 // place resolves a word that has no order: the first of ceiling, user and repository that names one has said it, and a

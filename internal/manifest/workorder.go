@@ -118,7 +118,7 @@ func Merge(file, flags sallyport.WorkOrder) sallyport.WorkOrder {
 		if file.Publish != nil {
 			old = *file.Publish
 		}
-		out.Publish = &sallyport.Publish{To: either(flags.Publish.To, old.To), Approve: either(flags.Publish.Approve, old.Approve), Repository: old.Repository, Base: old.Base}
+		out.Publish = &sallyport.Publish{To: either(flags.Publish.To, old.To), Approve: either(flags.Publish.Approve, old.Approve), Repository: old.Repository, Base: old.Base, Approvers: old.Approvers}
 	}
 	if flags.Egress != nil {
 		out.Egress = flags.Egress

@@ -11,8 +11,12 @@ import (
 // needs a new one.
 func (p *Publisher) approved(o *order, blobs []string) error {
 	rule := o.target.Approvers
-	if rule.Count == 0 {
+	n := max(rule.Count, o.accepted().Approvers)
+	if n == 0 {
 		return nil
+	}
+	if n > len(rule.People) {
+		return no("approvals", "policy wants %d people, and this target knows the keys of %d", n, len(rule.People))
 	}
 	var allowed []approval.AllowedKey
 	for _, person := range rule.People {
@@ -31,7 +35,7 @@ func (p *Publisher) approved(o *order, blobs []string) error {
 	for _, b := range blobs {
 		list = append(list, []byte(b))
 	}
-	tally, err := approval.Count(list, allowed, want, approval.Submitter{Person: a.Submitter}, rule.Count)
+	tally, err := approval.Count(list, allowed, want, approval.Submitter{Person: a.Submitter}, n)
 	if err != nil {
 		return err
 	}
