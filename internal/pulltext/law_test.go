@@ -33,7 +33,7 @@ var acts = map[string]*regexp.Regexp{
 	"closing word": regexp.MustCompile(`(?i)\b(close[sd]?|closing|fix(e[sd]|ing)?|resolve[sd]?|resolving|implement(s|ed|ing)?|reopen(s|ed)?):?\s+(issues?\s+)?([\w./-]*[#!]\d|[a-z]+-\d|\S+://)`),
 	"quick action": regexp.MustCompile(`(?m)^\s*/`),
 	"less-than":    regexp.MustCompile(`<`),
-	"skip ci":      regexp.MustCompile(`(?i)\[(skip|no|ci)[ _-](ci|skip)\]`),
+	"skip ci":      regexp.MustCompile(`(?i)\[(skip|no|ci)[ _-](ci|skip)\]|\*\*\*NO_CI`),
 	"trailer":      regexp.MustCompile(`(?im)^\s*(co-authored-by|signed-off-by|skip-checks|change-id):`),
 }
 
