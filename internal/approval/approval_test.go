@@ -3,9 +3,14 @@ package approval
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -298,6 +303,67 @@ func TestTokenMustBeTouched(t *testing.T) {
 		_, by, err := Verify(k.blob(t, sample()), []AllowedKey{{Person: "ann", Key: k.public(t)}})
 		if (err == nil) != ok || ok && by.Person != "ann" {
 			t.Errorf("flags %#02x: %v", flags, err)
+		}
+		if !ok && !strings.Contains(fmt.Sprint(err), "touched") {
+			t.Errorf("flags %#02x: the person does not learn why: %v", flags, err)
+		}
+	}
+}
+
+// One signature in two forms would be two approvals by their bytes. OpenSSH takes both forms of these.
+func TestOneFormOfASignature(t *testing.T) {
+	small, err := rsa.GenerateKey(rand.Reader, minRSABits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer := func(s *ssh.Signature) *ssh.Signature { // r with a zero too many
+		n := binary.BigEndian.Uint32(s.Blob)
+		blob := binary.BigEndian.AppendUint32(nil, n+1)
+		return &ssh.Signature{Format: s.Format, Blob: slices.Concat(blob, []byte{0}, s.Blob[4:])}
+	}
+	shorter := func(s *ssh.Signature) *ssh.Signature { // without a zero at its beginning; nil: it has none
+		if s.Blob[0] != 0 {
+			return nil
+		}
+		return &ssh.Signature{Format: s.Format, Blob: s.Blob[1:]}
+	}
+	for name, c := range map[string]struct {
+		key    any
+		change func(*ssh.Signature) *ssh.Signature
+	}{"rsa": {small, shorter}, "ecdsa": {curve, longer}} {
+		signer, err := ssh.NewSignerFromKey(c.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := []AllowedKey{{Person: "ann", Key: signer.PublicKey()}}
+		changed := false
+		for i := 0; !changed && i < 5000; i++ {
+			a := sample()
+			a.Approver = fmt.Sprint("ann ", i)
+			statement := []byte(statementOf(t, a))
+			sig, err := signer.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, toSign(statement), algorithm(signer.PublicKey()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := c.change(sig)
+			if changed = other != nil; !changed {
+				continue
+			}
+			blob := func(s *ssh.Signature) []byte {
+				return slices.Concat(statement, []byte("\n"), seal(signer.PublicKey(), s).armour())
+			}
+			if _, _, err := Verify(blob(sig), allowed); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			_, _, err = Verify(blob(other), allowed)
+			wantCode(t, name+" in another form", err, sallyport.CodeInvalid)
+		}
+		if !changed {
+			t.Errorf("%s: no signature that has another form", name)
 		}
 	}
 }

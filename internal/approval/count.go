@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func Count(blobs [][]byte, allowed []AllowedKey, want Approval, by Submitter, n 
 	case len(blobs) > maxBlobs:
 		return Tally{}, invalid("approvals", "expected at most %d, found %d", maxBlobs, len(blobs))
 	}
-	c := counter{allowed: allowed, want: want, submitter: submitterNames(allowed, by), by: by}
+	c := counter{allowed: allowed, want: want, submitter: submitterNames(allowed, by)}
 	t := Tally{Needed: n}
 	for _, b := range blobs {
 		v := c.judge(b)
@@ -72,7 +71,8 @@ func Count(blobs [][]byte, allowed []AllowedKey, want Approval, by Submitter, n 
 	return t, nil
 }
 
-// submitterNames are all names that are the submitter's: the one given, and those of the given key.
+// submitterNames are all names that are the submitter's: the one given, and that of the given key, by which its other
+// keys are the submitter's too.
 func submitterNames(allowed []AllowedKey, by Submitter) []string {
 	var names []string
 	if by.Person != "" {
@@ -90,7 +90,6 @@ type counter struct {
 	allowed   []AllowedKey
 	want      Approval
 	submitter []string
-	by        Submitter
 	counted   []AllowedKey
 }
 
@@ -112,7 +111,7 @@ func (c *counter) against(a Approval, key AllowedKey) string {
 	if d := differences(a, c.want); d != "" {
 		return d
 	}
-	if c.by.Key != nil && bytes.Equal(c.by.Key.Marshal(), key.Key.Marshal()) || slices.ContainsFunc(c.submitter, samePerson(key.Person)) {
+	if slices.ContainsFunc(c.submitter, samePerson(key.Person)) {
 		return fmt.Sprintf("%q asked for the change: somebody else must approve it", key.Person)
 	}
 	if slices.ContainsFunc(c.counted, func(k AllowedKey) bool { return samePerson(key.Person)(k.Person) }) {

@@ -269,6 +269,8 @@ func TestSignersFail(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
+	ended, end := context.WithCancel(context.Background())
+	end()
 	ctx, public := context.Background(), person(1).key.PublicKey()
 	incomplete := sample()
 	incomplete.Tree = ""
@@ -282,6 +284,8 @@ func TestSignersFail(t *testing.T) {
 		"incomplete":       {ctx, person(1), incomplete, sallyport.CodeInvalid},
 		"no key file":      {ctx, KeyFile{Path: filepath.Join(t.TempDir(), "none"), Notices: &notices}, sample(), sallyport.CodeDenied},
 		"no program":       {ctx, KeyFile{Path: "x", Program: "no-such-program-of-ssh"}, sample(), sallyport.CodeUnsupported},
+		"no path":          {ctx, KeyFile{}, sample(), sallyport.CodeInvalid},
+		"ended":            {ended, KeyFile{Path: "x"}, sample(), sallyport.CodeUnavailable},
 		"no agent":         {ctx, Agent{Socket: filepath.Join(t.TempDir(), "none"), Key: public}, sample(), sallyport.CodeUnavailable},
 		"no such key":      {ctx, Agent{Socket: serve(t, agent.NewKeyring()), Key: public}, sample(), sallyport.CodeDenied},
 		"no key":           {ctx, Agent{Socket: "x"}, sample(), sallyport.CodeInvalid},

@@ -62,7 +62,11 @@ type KeyFile struct {
 const waitAfterEnd = 2 * time.Second
 
 // Sign runs `ssh-keygen -Y sign`. CodeUnsupported: there is no such program. CodeDenied: it did not sign.
+// CodeUnavailable: ctx ended first.
 func (k KeyFile) Sign(ctx context.Context, statement []byte) ([]byte, error) {
+	if k.Path == "" {
+		return nil, invalid("key", "expected the file of the key that is to sign")
+	}
 	program := k.Program
 	if program == "" {
 		program = "ssh-keygen"
@@ -77,6 +81,8 @@ func (k KeyFile) Sign(ctx context.Context, statement []byte) ([]byte, error) {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, signError(sallyport.CodeUnsupported, program, "cannot be run", "install OpenSSH, or sign with a key in an ssh-agent", err)
+	case ctx.Err() != nil:
+		return nil, signError(sallyport.CodeUnavailable, program, "did not sign in time", "", ctx.Err())
 	case err != nil:
 		return nil, signError(sallyport.CodeDenied, program, "did not sign: "+lastLine(said.String()), "is the path that of a private key, or is its key in your ssh-agent?", err)
 	}

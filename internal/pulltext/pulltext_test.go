@@ -21,6 +21,7 @@ var hostile = []struct{ name, text, gone string }{
 	{"closing of GitLab", "Closes !5 and implements group/project!6", "!5"},
 	{"closing by address", "Closes https://forge.example/o/r/issues/1", "://"},
 	{"closing of a tracker", "fix: ABC-12\nImplements issue XY-3", "ABC-12"},
+	{"an issue without a word", "see GH-12, gh-13 and group/project!6", "GH-12"},
 	{"quick actions", "/merge\n/approve\n /close\n\t/assign @me", "\n/approve"},
 	{"quick actions after a fence", "```\n/merge\n```\n/merge\n````\n/merge", "\n/merge"},
 	{"image", "![x](https://evil.example/p.png)", "://"},

@@ -18,19 +18,20 @@ const (
 // bar begins each line of a block of foreign text.
 const bar = "│ "
 
-// breaks puts a space where a forge would begin to act. Each works on the text alone, whatever Markdown makes of it.
+// breaks puts a space where a forge would begin to act. Each works on the text alone, whatever Markdown makes of it, and
+// rather too often: to some forges, an underscore is the border of a word.
 var breaks = []struct {
 	at   *regexp.Regexp
 	with string
 }{
 	{regexp.MustCompile(`@(\S)`), "@ $1"},
 	{regexp.MustCompile(`([#!])(\p{Nd})`), "$1 $2"},
-	{regexp.MustCompile(`(?i)\b(GH-)(\p{Nd})`), "$1 $2"},
+	{regexp.MustCompile(`(?i)((?:\b|_)GH-)(\p{Nd})`), "$1 $2"},
 	{regexp.MustCompile(`://`), ": //"},
 	{regexp.MustCompile(`(?i)\[((?:skip|no|ci|actions)[ _-]+(?:skip|ci|actions))`), "[ $1"},
 	{regexp.MustCompile(`(?i)\*\*\*(NO_CI)`), "*** $1"},
 	// References of other trackers (ABC-12) are words like any other (UTF-8); after a closing word they are not.
-	{regexp.MustCompile(`(?i)\b((?:` + closingWords + `)[\s\p{Zs}:]+(?:issues?[\s\p{Zs}:]+)?[A-Za-z][A-Za-z0-9_]*-)(\p{Nd})`), "$1 $2"},
+	{regexp.MustCompile(`(?i)((?:` + closingWords + `)[\s\p{Zs}:]+(?:issues?[\s\p{Zs}:]+)?[A-Za-z][A-Za-z0-9_]*-)(\p{Nd})`), "$1 $2"},
 }
 
 // closingWords are those of GitHub, GitLab and Gitea together, with those that open again.
@@ -43,8 +44,8 @@ var titleBreaks = []struct {
 }{
 	{regexp.MustCompile(`\b[0-9A-Fa-f]{7,}\b`), ""}, // see shortenHex
 	{regexp.MustCompile(`([~%$&^])(\w|")`), "$1 $2"},
-	{regexp.MustCompile(`(?i)\b(www|ftp)\.`), "$1 ."},
-	{regexp.MustCompile(`(?i)\b(mailto|xmpp):`), "$1 :"},
+	{regexp.MustCompile(`(?i)(www|ftp)\.`), "$1 ."},
+	{regexp.MustCompile(`(?i)(mailto|xmpp):`), "$1 :"},
 	{regexp.MustCompile(`\[`), "("},
 	{regexp.MustCompile(`\]`), ")"},
 }
