@@ -25,7 +25,7 @@ after an attempt is accepted. Exit codes as for run.`,
 		RunE: a.decision(func(ctx context.Context, c Control, at journal.Attempt) (journal.Attempt, error) {
 			id := string(at.Report.Attempt)
 			if key != "" {
-				if err := c.SignApproval(ctx, id, a.Who, approval.KeyFile{Path: key, Notices: a.Err}); err != nil {
+				if err := c.SignApproval(ctx, id, a.Who, approval.KeyFile{Path: key, Notices: a.Stderr}); err != nil {
 					return at, err
 				}
 				if at.Report.State == sallyport.AttemptAccepted {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/approval"
 	"sallyport.dev/sallyport/internal/journal"
 )
 
@@ -178,6 +179,11 @@ func (f *fake) Cancel(_ context.Context, id, who, why string) error {
 		return f.unscripted("Cancel")
 	}
 	return f.cancel(id, who, why)
+}
+
+func (f *fake) SignApproval(_ context.Context, id, who string, _ approval.Signer) error {
+	f.called("sign " + id + " " + who)
+	return nil
 }
 
 func (f *fake) Approve(_ context.Context, _, who, why string) (journal.Attempt, error) {

@@ -31,7 +31,7 @@ another user is called there: sallyport-publisher check.`,
 				return err
 			}
 			cmd := exec.CommandContext(c.Context(), program, args...)
-			cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, a.Out, a.Err, control.PublisherEnv()
+			cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, a.Stdout, a.Stderr, control.PublisherEnv()
 			err = cmd.Run()
 			var exit *exec.ExitError
 			if errors.As(err, &exit) && exit.ExitCode() > 0 { // it has said why

@@ -24,7 +24,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "sallyport",
 		Short: "Run an untrusted coding agent; let only a checked result out",
 		Long: `Sallyport runs an untrusted coding agent in a disposable sandbox, takes its result into quarantine,
-inspects it, checks it again in a fresh sandbox, signs what was observed and publishes a branch.
+inspects it, checks it again in a fresh sandbox, signs what was observed and publishes a branch or a pull request.
 
 A is an attempt's id or a unique beginning of it. Where A may be left out it is the newest attempt of
 this repository.`,

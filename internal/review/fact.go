@@ -11,7 +11,7 @@ func facts(r sallyport.Report) []Fact {
 	var out []Fact
 	for _, f := range []Fact{
 		{"attempt", string(r.Attempt)}, {"previous", string(r.Previous)}, {"work order", string(r.WorkOrder)}, {"manifest", string(r.Manifest)},
-		{"repository", r.Repository}, {"base", string(r.Base)}, {"tree", string(r.Tree)}, {"commit", string(r.Commit)}, {"branch", r.Branch},
+		{"repository", r.Repository}, {"base", string(r.Base)}, {"tree", string(r.Tree)}, {"commit", string(r.Commit)}, {"branch", r.Branch}, {"pull request", r.PullRequest},
 		{"bundle", string(r.Bundle)}, {"evidence", r.Evidence}, {"created", r.Created}, {"ended", r.Ended}, {"agent", agent(r.Agent)}, {"spent", spent(r.Spend)}, {"separation", r.Separation},
 	} {
 		if f.Value != "" {

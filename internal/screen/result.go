@@ -378,6 +378,10 @@ func (p *page) layers(layers []sallyport.LayerReport) {
 
 func (p *page) branch(r sallyport.Report) {
 	if r.State == sallyport.AttemptAccepted && r.Branch != "" {
+		if r.PullRequest != "" {
+			p.row("request", "", r.PullRequest)
+			return
+		}
 		p.row("branch", "", fmt.Sprintf("%s at %s", strings.TrimPrefix(r.Branch, "refs/heads/"), r.Commit.Short()))
 	}
 }
