@@ -52,6 +52,8 @@ type Request struct {
 	Secrets []string
 	Send    any // as JSON; nil: nothing
 	Into    any // from JSON; nil: the answer is not looked at
+	// Check says whether what Into holds is what was promised; nil: yes.
+	Check func() bool
 }
 
 // Refusal is an answer that is not a success. It is in the chain of the *sallyport.Error.
@@ -109,7 +111,7 @@ func (r *REST) Do(ctx context.Context, q Request) (http.Header, error) {
 	case q.Into == nil:
 		return resp.Header, nil
 	}
-	if err := json.Unmarshal(body, q.Into); err != nil || string(bytes.TrimSpace(body)) == "null" {
+	if err := json.Unmarshal(body, q.Into); err != nil || string(bytes.TrimSpace(body)) == "null" || q.Check != nil && !q.Check() {
 		return nil, q.lost(true, errAnswer)
 	}
 	return resp.Header, nil

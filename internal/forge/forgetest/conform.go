@@ -86,7 +86,7 @@ func Conform(t *testing.T, rig Rig) {
 
 type suite struct{ rig Rig }
 
-func (s suite) context(t *testing.T) context.Context {
+func (s suite) context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
@@ -293,7 +293,7 @@ func (s suite) follows(t *testing.T) {
 }
 
 // until waits for a forge that does a part of its work after it has answered.
-func (s suite) until(t *testing.T, what string, ok func() bool) {
+func (s suite) until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ctx := s.context(t)
 	tick := time.NewTicker(50 * time.Millisecond)

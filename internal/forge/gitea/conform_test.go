@@ -1,0 +1,100 @@
+package gitea_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/forge"
+	"sallyport.dev/sallyport/internal/forge/forgetest"
+	"sallyport.dev/sallyport/internal/forge/gitea"
+)
+
+// rig is a private repository of somebody's, of which bot is a writer and stranger a reader.
+type rig struct {
+	*forgetest.Gitea
+	repo string
+	mint bool
+}
+
+func start(t testing.TB) rig {
+	t.Helper()
+	g := forgetest.Start(t)
+	for _, name := range []string{"owner", "bot", "stranger"} {
+		g.User(t, name)
+	}
+	g.Repository(t, "owner/tool", map[string]string{"bot": "write", "stranger": "read"})
+	return rig{Gitea: g, repo: "owner/tool"}
+}
+
+// known gives a secret as configuration does.
+func known(secret string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return secret, nil }
+}
+
+func (r rig) config(t testing.TB, o forgetest.Options) gitea.Config {
+	t.Helper()
+	c := gitea.Config{URL: r.URL + "/" + r.repo}
+	secret := o.Credential
+	switch {
+	case r.mint && secret == "":
+		secret = forgetest.Password
+	case secret == "":
+		secret = r.Token(t, "bot", "write:repository", "write:issue")
+	}
+	if r.mint {
+		c.Mint = &gitea.Mint{User: "bot", Password: known(secret)}
+	} else {
+		c.Credential = known(secret)
+	}
+	if o.Wrap != nil {
+		client, err := forge.NewClient("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Client = &http.Client{Transport: o.Wrap(client.Transport)}
+	}
+	return c
+}
+
+func driver(t testing.TB, c gitea.Config) *gitea.Driver {
+	t.Helper()
+	d, err := gitea.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (r rig) Driver(t testing.TB, o forgetest.Options) forge.Driver { return driver(t, r.config(t, o)) }
+
+func (r rig) Branch(t testing.TB, name string) sallyport.ObjectID {
+	t.Helper()
+	return r.Commit(t, "", r.repo, name)
+}
+
+func (r rig) DeleteBranch(t testing.TB, name string) {
+	t.Helper()
+	r.Do(t, "", http.MethodDelete, "/repos/"+r.repo+"/branches/"+url.PathEscape(name), nil, nil)
+}
+
+func (r rig) Stranger(t testing.TB, head, base string) int64 {
+	t.Helper()
+	return r.ForkPull(t, "stranger", r.repo, head, base)
+}
+
+func (r rig) Close(t testing.TB, number int64) { t.Helper(); r.ClosePull(t, r.repo, number) }
+func (r rig) Merge(t testing.TB, number int64) { t.Helper(); r.MergePull(t, r.repo, number) }
+func (r rig) Comments(t testing.TB, number int64) []string {
+	t.Helper()
+	return r.Gitea.Comments(t, r.repo, number)
+}
+
+func TestConform(t *testing.T) {
+	r := start(t)
+	t.Run("with a configured token", func(t *testing.T) { forgetest.Conform(t, r) })
+	r.mint = true
+	t.Run("with a minted token", func(t *testing.T) { forgetest.Conform(t, r) })
+}
