@@ -108,6 +108,10 @@ func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 	if err != nil {
 		return forge.PullRequest{}, err
 	}
+	// GitLab opens one also to a branch that is not there.
+	if _, err := d.branch(ctx, opCreate, g, n.Base); err != nil {
+		return forge.PullRequest{}, err
+	}
 	labels, err := d.labels(ctx, g, n.Labels)
 	if err != nil {
 		return forge.PullRequest{}, err
