@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +87,7 @@ func TestNoTextActs(t *testing.T) {
 	g := mint(t, d)
 	r.Branch(t, "x")
 	n := proposal("x")
-	n.Text.Body = "/merge\n  /close now\n\t/ASSIGN @x\n/usr/bin/true\n\\/merge\ntext /merge\n/approve"
+	n.Text.Body = "x\n/clo\u017fe\n/merge\n  /close now\n\t/ASSIGN @x\n/usr/bin/true\n\\/merge\ntext /merge\n/approve"
 	pr, err := d.Create(t.Context(), g, n)
 	if err != nil || pr.Text != n.Text {
 		t.Errorf("%q, %v", pr.Text.Body, err)
@@ -106,16 +107,16 @@ func TestNoTextActs(t *testing.T) {
 }
 
 func TestQuietIsTakenBack(t *testing.T) {
-	line := rapid.SampledFrom([]string{"/merge", "/a b", " /x\t", `\/merge`, `\\/y z`, "/usr/bin", "text", "", "/", `\`, " / x", "/é", "/merge\r"})
+	line := rapid.SampledFrom([]string{"/merge", "/a b", " /x\t", `\/merge`, `\\/y z`, "/usr/bin", "text", "", "/", `\`, " / x", "/é", "/merge\r", "/\rmerge", "\r/me\rrge x", "\\\r/merge", "/clo\u017fe"})
+	// What GitLab would carry out, in its own words.
+	acts := regexp.MustCompile(`(?im)^/(merge|close|a|y|x)( [^\n]*)?\s*$`)
 	rapid.Check(t, func(t *rapid.T) {
 		s := strings.Join(rapid.SliceOfN(rapid.OneOf(line, rapid.String()), 0, 6).Draw(t, "lines"), "\n")
 		if got := aloud(quiet(s)); got != s {
 			t.Errorf("%q became %q", s, got)
 		}
-		for _, l := range strings.Split(quiet(s), "\n") {
-			if m := action.FindStringSubmatch(l); m != nil && m[2] == "" {
-				t.Errorf("%q acts in %q", l, s)
-			}
+		if found := acts.FindString(strings.ReplaceAll(quiet(s), "\r", "")); found != "" {
+			t.Errorf("%q acts in %q", found, s)
 		}
 	})
 }

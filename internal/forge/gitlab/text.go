@@ -9,11 +9,12 @@ import (
 const draftPrefix = "Draft: "
 
 // action is a line that GitLab would carry out and not show: `/merge`, `/close`, `/assign @x`, in a description as in a
-// comment (https://docs.gitlab.com/user/project/quick_actions/). No text of ours may act. Backslashes before the slash
-// are ones that quiet put there, or that the text has of its own.
+// comment (https://docs.gitlab.com/user/project/quick_actions/). No text of ours may act. GitLab takes all \r out before
+// it looks, and compares without case in Unicode's sense (lib/gitlab/quick_actions/extractor.rb in its repository), so
+// \r and every letter count here. Backslashes before the slash are ones that quiet put there, or the text's own.
 var (
-	action  = regexp.MustCompile(`^(\s*)(\\*)(/[A-Za-z_]+(?:\s|$))`)
-	quieted = regexp.MustCompile(`^(\s*)\\(\\*)(/[A-Za-z_]+(?:\s|$))`)
+	action  = regexp.MustCompile(`^(\s*)(\\*)(/[\r_\pL\pM\pN]+(?:\s|$))`)
+	quieted = regexp.MustCompile(`^(\s*)\\(\\*)(/[\r_\pL\pM\pN]+(?:\s|$))`)
 )
 
 // quiet puts a backslash before what would be carried out: Markdown does not show it. aloud takes it away again.

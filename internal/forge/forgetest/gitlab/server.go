@@ -251,11 +251,13 @@ func page(w http.ResponseWriter, r *http.Request, list []any) {
 	reply(w, http.StatusOK, append([]any{}, list[from:to]...))
 }
 
-// quick is a quick action: https://docs.gitlab.com/user/project/quick_actions/
-var quick = regexp.MustCompile(`(?m)^\s*/([a-zA-Z_]+)(\s.*)?$`)
+// quick is a quick action: https://docs.gitlab.com/user/project/quick_actions/, found as lib/gitlab/quick_actions/extractor.rb
+// does in its repository: all \r are taken out first, and case does not count.
+var quick = regexp.MustCompile(`(?im)^/(approve|assign|close|label|merge|reopen)( [^\n]*)?(\s*\n|$)`)
 
 // act carries out the quick actions of a text and gives what is left of it.
 func (s *Server) act(text string) string {
+	text = strings.ReplaceAll(text, "\r", "")
 	for _, m := range quick.FindAllStringSubmatch(text, -1) {
 		s.acted = append(s.acted, m[1])
 	}
