@@ -127,10 +127,7 @@ func (d *Driver) addresses() error {
 }
 
 // loopback may be reached without TLS: nobody else can listen there.
-func loopback(u *url.URL) bool {
-	h := u.Hostname()
-	return u.Scheme == "http" && (h == "127.0.0.1" || h == "::1" || h == "localhost")
-}
+func loopback(u *url.URL) bool { return u.Scheme == "http" && forge.Loopback(u.Hostname()) }
 
 // plain is what GitHub allows in an owner's or a repository's name.
 func plain(s string) bool {
