@@ -39,6 +39,8 @@ SQLITE_JOURNAL_MODE = WAL
 INSTALL_LOCK = true
 SECRET_KEY = test-secret-key
 PASSWORD_COMPLEXITY = off
+[api]
+MAX_RESPONSE_ITEMS = 5 # so that a second page is cheap, and a server's own limit is met
 [oauth2]
 ENABLED = false
 [service]

@@ -73,7 +73,7 @@ func (d *Driver) Describe() forge.Description {
 }
 
 func (d *Driver) compare(head, base string) string {
-	return strings.NewReplacer("{head}", url.PathEscape(head), "{base}", url.PathEscape(base)).Replace(d.c.Compare)
+	return strings.NewReplacer("{head}", url.QueryEscape(head), "{base}", url.QueryEscape(base)).Replace(d.c.Compare)
 }
 
 // Mint implements forge.Driver: what is configured.

@@ -106,7 +106,7 @@ func (d *Driver) Find(ctx context.Context, g forge.Grant, head, base string) ([]
 		}
 		for i := range pulls {
 			p := &pulls[i]
-			if p.branch() == head && p.Head.Repo == p.Base.Repo && p.Base.Ref == base && !listed[p.Number] {
+			if head != "" && p.branch() == head && p.Head.Repo == p.Base.Repo && p.Base.Ref == base && !listed[p.Number] {
 				out = append(out, d.pullRequest(p))
 			}
 			listed[p.Number] = true
