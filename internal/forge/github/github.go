@@ -10,6 +10,7 @@ import (
 	"crypto"
 	"crypto/rsa"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -30,6 +31,8 @@ const (
 	gitUser = "x-access-token"
 	// opTimeout is for one method with all its requests: it bounds what pages and repeats add up to.
 	opTimeout = 2 * time.Minute
+	// maxKey is several times the largest key.
+	maxKey = 64 << 10
 )
 
 // Config names a repository and who writes to it. Exactly one of App and Credential is set.
@@ -127,10 +130,7 @@ func (d *Driver) addresses() error {
 }
 
 // loopback may be reached without TLS: nobody else can listen there.
-func loopback(u *url.URL) bool {
-	h := u.Hostname()
-	return u.Scheme == "http" && (h == "127.0.0.1" || h == "::1" || h == "localhost")
-}
+func loopback(u *url.URL) bool { return u.Scheme == "http" && forge.Loopback(u.Hostname()) }
 
 // plain is what GitHub allows in an owner's or a repository's name.
 func plain(s string) bool {
@@ -152,16 +152,37 @@ func (d *Driver) credentials() error {
 		d.key = d.cfg.App.Key
 		return nil
 	}
-	text, err := os.ReadFile(d.cfg.App.KeyFile)
+	var err error
+	d.key, err = readKey(d.cfg.App.KeyFile)
+	return err
+}
+
+// readKey reads an App's key from a file that nobody but its owner can read.
+func readKey(file string) (crypto.Signer, error) {
+	bad := func(message, hint string, err error) (crypto.Signer, error) {
+		return nil, &sallyport.Error{Op: "read the target", Code: sallyport.CodeInvalid, Subject: "app", Message: message, Hint: hint, Err: err}
+	}
+	f, err := os.Open(file)
 	if err != nil {
-		return &sallyport.Error{Op: "read the target", Code: sallyport.CodeInvalid, Subject: "app", Message: "the App's key cannot be read", Err: err}
+		return bad("the App's key cannot be read", "", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return bad("the App's key is no file", "", err)
+	case info.Mode().Perm()&0o077 != 0:
+		return bad("others can read or change the App's key", "chmod 600 "+file, nil)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxKey))
+	if err != nil {
+		return bad("the App's key cannot be read", "", err)
 	}
 	key, err := githubapp.Key(text)
 	if err != nil {
-		return invalid("app", "the App's key is "+err.Error(), "download one in the App's settings")
+		return bad("the App's key is "+err.Error(), "download one in the App's settings", nil)
 	}
-	d.key = key
-	return nil
+	return key, nil
 }
 
 // Describe is what this driver can do. Drafts is true on every plan: whether a repository has them is only told when

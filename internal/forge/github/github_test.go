@@ -1,13 +1,15 @@
 package github
 
 import (
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,6 +90,18 @@ func TestConfigurationIsRefused(t *testing.T) {
 		c.URL = url
 		if d := driver(t, c); d.api != api || strings.HasSuffix(d.Describe().Repository, ".git") {
 			t.Errorf("%s: %s, %s", url, d.api, d.Describe().Repository)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "key.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key.(*rsa.PrivateKey))})
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false} {
+		if err := errors.Join(os.RemoveAll(file), os.WriteFile(file, text, 0o600), os.Chmod(file, mode)); err != nil {
+			t.Fatal(err)
+		}
+		c := good()
+		c.App.Key, c.App.KeyFile = nil, file
+		if _, err := New(c); (err == nil) != ok || err != nil && sallyport.CodeOf(err) != sallyport.CodeInvalid {
+			t.Errorf("%o: %v", mode, err)
 		}
 	}
 	c := good()
@@ -441,78 +455,5 @@ func TestACommentIsSaidOnce(t *testing.T) {
 	}
 	if p := r.Pulls()[0]; len(p.Comments) != 1 || p.State != "closed" {
 		t.Errorf("%+v", p)
-	}
-}
-
-func TestInspect(t *testing.T) {
-	r, d := app(t)
-	g := mint(t, d)
-	p := driver(t, rig{r.Server, false}.config(t, forgetest.Options{}))
-	pg := mint(t, p)
-	for name, c := range map[string]struct {
-		set   func(*served.State)
-		d     *Driver
-		g     forge.Grant
-		wants string
-	}{
-		"reviewed":   {func(s *served.State) {}, d, g, "not-told"},
-		"unreviewed": {func(s *served.State) { s.Approvals = 0 }, d, g, "no-review-required! can-merge"},
-		"no rule":    {func(s *served.State) { s.Approvals = -1 }, d, g, "unprotected-base! can-merge"},
-		"protected":  {func(s *served.State) { s.Approvals, s.Protected = -1, true }, d, g, "not-told!"},
-		"archived":   {func(s *served.State) { s.Archived = true }, d, g, "cannot-push! not-told"},
-		"a person":   {func(s *served.State) {}, p, pg, "long-lived not-told not-told not-told"},
-		"an admin":   {func(s *served.State) { s.Admin = true }, p, pg, "long-lived can-administer! not-told not-told not-told"},
-	} {
-		r.Set(func(s *served.State) {
-			s.Approvals, s.Protected, s.Archived, s.Admin = 1, false, false, false
-			c.set(s)
-		})
-		in, err := c.d.Inspect(t.Context(), c.g, "main")
-		if err != nil || in.RepositoryID != "4711" || string(in.Base) != r.Tip("main") {
-			t.Errorf("%s: %+v, %v", name, in, err)
-		}
-		var got []string
-		for _, f := range in.Findings {
-			if f.Blocking {
-				f.Code += "!"
-			}
-			got = append(got, f.Code)
-		}
-		if strings.Join(got, " ") != c.wants {
-			t.Errorf("%s: %q, expected %q", name, got, c.wants)
-		}
-	}
-}
-
-// What Remote says is enough for git, and is good until it is revoked.
-func TestGitPushesWithTheGrant(t *testing.T) {
-	r, d := app(t)
-	g := mint(t, d)
-	remote := d.Remote(g)
-	dir := t.TempDir()
-	git := func(args ...string) (string, error) {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(host.Env(), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0="+remote.Header)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	for _, args := range [][]string{{"init", "-q"}, {"commit", "-q", "--allow-empty", "-m", "m"}, {"push", "-q", remote.URL, "HEAD:refs/heads/sallyport/x"}} {
-		if out, err := git(args...); err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
-	}
-	if r.Tip("sallyport/x") == "" {
-		t.Error("nothing was pushed")
-	}
-	if err := d.Revoke(t.Context(), g); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := git("push", "-q", remote.URL, "HEAD:refs/heads/sallyport/y"); err == nil {
-		t.Errorf("pushed with a revoked token: %s", out)
-	}
-	config, err := os.ReadFile(filepath.Join(dir, ".git", "config"))
-	if err != nil || strings.Contains(string(config), g.Secret) {
-		t.Errorf("%v: the token is in git's configuration", err)
 	}
 }
