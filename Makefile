@@ -1,10 +1,10 @@
-# Sallyport. `make demo` shows the main job; `make test` runs every test. Both say what they miss.
+# Sallyport. `make demo` shows the main job, `make demo-forge` a pull request on a real forge; `make test` runs every test. Both say what they miss.
 GO      ?= go
 BIN     := bin
 PREFIX  ?= /usr/local
 export CGO_ENABLED = 0
 
-.PHONY: all build demo test check bench fuzz install clean
+.PHONY: all build demo demo-forge test check bench fuzz install clean
 
 all: build
 
@@ -14,6 +14,10 @@ build:
 
 demo: build
 	@scripts/demo.sh
+
+# KEEP=--keep leaves the forge running until Enter.
+demo-forge: build
+	@scripts/demo-forge.sh $(KEEP)
 
 test: 
 	@scripts/test.sh
@@ -31,7 +35,7 @@ fuzz:
 
 install: build
 	install -d $(PREFIX)/bin
-	install -m 0755 $(BIN)/sallyport $(BIN)/sallyport-keeper $(BIN)/sallyport-runner $(PREFIX)/bin/
+	install -m 0755 $(BIN)/sallyport $(BIN)/sallyport-keeper $(BIN)/sallyport-runner $(BIN)/sallyport-publisher $(PREFIX)/bin/
 
 clean:
 	rm -rf $(BIN)

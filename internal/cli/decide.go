@@ -43,9 +43,9 @@ after an attempt is accepted. Exit codes as for run.`,
 func (a *app) publishVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:   "publish A",
-		Short: "Publish an accepted attempt again, after its branch was not free",
-		Long: `Publish an accepted attempt. Needed only where the first try was refused, because the branch had a commit
-that Sallyport did not write. What is published already stays as it is.`,
+		Short: "Publish an accepted attempt again, after the first try was refused",
+		Long: `Publish an accepted attempt. Needed only where the first try was refused: the branch had a commit that
+Sallyport did not write, or the Publisher said no. What is published already stays as it is.`,
 		Example: "  sallyport publish 01m9k3v0",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.decision(func(ctx context.Context, c Control, at journal.Attempt) (journal.Attempt, error) {

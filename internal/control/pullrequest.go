@@ -313,7 +313,7 @@ func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func()
 	ask := exec.CommandContext(ctx, program, "keys", "--config", config)
 	ask.Env, ask.Stderr = PublisherEnv(), &said
 	if keys, err = ask.Output(); err != nil {
-		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeInvalid, Message: screen.Fit(screen.Line(strings.TrimSpace(said.String())), 500), Err: err, Hint: "`sallyport publisher check` says more"})
+		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeInvalid, Message: screen.Fit(screen.Line(strings.TrimSpace(said.String())), 500), Err: err, Hint: "`sallyport-publisher check` says more"})
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

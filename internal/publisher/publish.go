@@ -114,7 +114,7 @@ func (w *work) inspect(ctx context.Context) error {
 	for _, f := range found.Findings {
 		if f.Blocking && !slices.Contains(w.o.target.Allow, f.Code) {
 			return &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: f.Code, Message: f.Message,
-				Hint: "`sallyport publisher check` shows all of it; `allow: [" + f.Code + "]` at the target accepts this one"}
+				Hint: "`sallyport-publisher check` shows all of it; `allow: [" + f.Code + "]` at the target accepts this one"}
 		}
 	}
 	return nil

@@ -378,11 +378,11 @@ func (p *page) layers(layers []sallyport.LayerReport) {
 
 func (p *page) branch(r sallyport.Report) {
 	if r.State == sallyport.AttemptAccepted && r.Branch != "" {
+		where := ""
 		if r.PullRequest != "" {
-			p.row("request", "", r.PullRequest)
-			return
+			where = ", at the forge"
 		}
-		p.row("branch", "", fmt.Sprintf("%s at %s", strings.TrimPrefix(r.Branch, "refs/heads/"), r.Commit.Short()))
+		p.row("branch", "", fmt.Sprintf("%s at %s%s", strings.TrimPrefix(r.Branch, "refs/heads/"), r.Commit.Short(), where))
 	}
 }
 
@@ -391,6 +391,9 @@ func next(r sallyport.Report) string {
 	id := Short(r.Attempt)
 	switch r.State {
 	case sallyport.AttemptAccepted:
+		if r.PullRequest != "" {
+			return r.PullRequest + "   review and merge it there"
+		}
 		if r.Branch != "" {
 			return "git merge " + shellWord(strings.TrimPrefix(r.Branch, "refs/heads/"))
 		}

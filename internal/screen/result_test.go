@@ -258,6 +258,16 @@ func TestNextQuotesTheBranch(t *testing.T) {
 	}
 }
 
+// TestNextOfAPullRequest: where the branch is at a forge, nothing here can merge it.
+func TestNextOfAPullRequest(t *testing.T) {
+	r := report(sallyport.AttemptAccepted)
+	r.Branch, r.PullRequest = "refs/heads/sallyport/a", "https://forge.example/owner/shop/pulls/1"
+	out := Render(r, Options{Width: 100})
+	if !strings.Contains(out, "at the forge\n") || !strings.Contains(out, "  https://forge.example/owner/shop/pulls/1   review and merge it there\n") || strings.Contains(out, "git merge") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		in   string
