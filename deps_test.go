@@ -66,7 +66,7 @@ var arrows = map[string]string{
 }
 
 // testRooms are imported by tests only; what they import is not ruled.
-var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/forge/forgetest", "internal/forge/forgetest/", "internal/provider/fake", "tools/", "test/"}
+var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/evidence/evidencetest", "internal/forge/forgetest", "internal/forge/forgetest/", "internal/provider/fake", "tools/", "test/"}
 
 func TestArrows(t *testing.T) {
 	const module = "sallyport.dev/sallyport"
