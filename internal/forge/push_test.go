@@ -3,8 +3,10 @@ package forge_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,8 +197,30 @@ func TestPushToAServerThatAnswersOtherwise(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			p := newPlace(t).over(t, c.between)
-			wantCode(t, p.push(t, p.one, ""), c.want, c.words)
+			err := p.push(t, p.one, "")
+			wantCode(t, err, c.want, c.words)
+			var later *forge.Later
+			if errors.As(err, &later) != (c.words == "429") {
+				t.Errorf("until when: %v in %v", later, err)
+			}
 		})
+	}
+}
+
+// git itself would follow.
+func TestPushIsNotLedElsewhere(t *testing.T) {
+	var asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(other.Close)
+	p := newPlace(t).over(t, func(w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, other.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
+		return true
+	})
+	wantCode(t, p.push(t, p.one, ""), sallyport.CodeInvalid, other.URL)
+	_, err := forge.Tip(t.Context(), p.remote, ref)
+	wantCode(t, err, sallyport.CodeInvalid, other.URL)
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the other server was asked %d times", n)
 	}
 }
 

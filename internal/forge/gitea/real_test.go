@@ -320,6 +320,16 @@ func TestLabelsThatExistAreSet(t *testing.T) {
 	}
 }
 
+func TestWhoseAConfiguredTokenIs(t *testing.T) {
+	r := start(t)
+	for want, scopes := range map[string][]string{"bot": {"write:repository", "read:user"}, "": {"write:repository"}} {
+		d := driver(t, gitea.Config{URL: r.URL + "/" + r.repo, Credential: known(r.Token(t, "bot", scopes...))})
+		if g := minted(t, d); g.Identity != want || g.Class != forge.ClassConfigured {
+			t.Errorf("scopes %v: acts as %q, %s", scopes, g.Identity, g.Class)
+		}
+	}
+}
+
 func TestRevokeByMark(t *testing.T) {
 	r := start(t)
 	r.mint = true
