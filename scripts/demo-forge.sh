@@ -175,6 +175,9 @@ show 'sed -i "s|credential: .*|credential: {user: bot, password-file: bot.passwo
 show 'sallyport run --name rounding -m "Round totals half up, and say so" --publish pr -- sh -c "$(cat agent.sh); …"'
 sallyport run --name rounding -m "Round totals half up, and say so" --publish pr -- sh -c "$agent"'; echo "# Half a cent is rounded up." >> total'
 echo "pull requests at the forge: $(pulls)"
+receipt=$(ls -t "$SALLYPORT_STATE"/attempts/*/publication-*.json | head -1)
+echo "the receipt, in the state folder as attempts/ID/${receipt##*/}, says among other things:"
+sed 's/.*"payload":"\([^"]*\)".*/\1/' "$receipt" | base64 -d | grep -oE '"(credential|pull_request)":\{[^}]*\}|"(separation|replaced)":"[^"]*"'
 run sallyport-publisher check
 echo "tokens that the bot has now, by name: $(who=bot api GET /users/bot/tokens | grep -o '"name":"[^"]*"' | cut -d'"' -f4 | tr '\n' ' ')(the one of step 1)"
 
