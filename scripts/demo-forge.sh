@@ -12,7 +12,7 @@ case "${1:-}" in
 esac
 need git git
 need curl curl
-if scripts/gitea.sh --have >/dev/null 2>&1; then echo "Gitea is built already."; else echo "Gitea is built first, once: 5 to 15 minutes, and about 2 GB for sources and Go's build cache."; fi
+if scripts/gitea.sh --have >/dev/null 2>&1; then echo "Gitea is built already."; else echo "Gitea is built first, once: some 4 minutes on 2 CPUs, and what its sources take to arrive."; fi
 built=$(scripts/gitea.sh)
 bin=$PWD/bin
 
