@@ -58,6 +58,10 @@ type Source struct {
 	SSHKey    string `yaml:"ssh-key"`
 	KnownHost string `yaml:"known-hosts"`
 	App       *App   `yaml:"app"`
+	// Owner is the file of a maintainer's token, which makes a project access token for each publication (GitLab), for the
+	// project of this number, if it is given.
+	Owner     string `yaml:"owner-token-file"`
+	ProjectID int64  `yaml:"project-id"`
 }
 
 // App is a GitHub App.
@@ -141,8 +145,15 @@ func (c *Config) check(dir string) *sallyport.Error {
 	return nil
 }
 
-// under resolves a path of the configuration against its folder.
+// credentialsDirectory is where systemd puts what a unit has with LoadCredential=.
+const credentialsDirectory = "CREDENTIALS_DIRECTORY"
+
+// under resolves a path of the configuration against its folder, or where it begins with $CREDENTIALS_DIRECTORY/ against
+// that. Outside of the unit there is none: such a path then leads nowhere, and what needs no credential works.
 func under(dir, path string) string {
+	if rest, ok := strings.CutPrefix(path, "$"+credentialsDirectory+"/"); ok && filepath.IsAbs(os.Getenv(credentialsDirectory)) {
+		return filepath.Join(os.Getenv(credentialsDirectory), filepath.Join("/", rest))
+	}
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
@@ -194,13 +205,13 @@ func (t *Target) check(dir string) *sallyport.Error {
 // check: none says that the target takes no credential, a folder of this machine.
 func (s *Source) check(dir string, none bool) *sallyport.Error {
 	ways := 0
-	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil} {
+	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil, s.Owner != ""} {
 		if given {
 			ways++
 		}
 	}
 	if ways > 1 || ways == 0 && s.SSHKey == "" && !none {
-		return wrong("credential", "expected one of token-file, password-file (with user), app, or ssh-key")
+		return wrong("credential", "expected one of token-file, password-file (with user), owner-token-file, app, or ssh-key")
 	}
 	if s.Password != "" && s.User == "" {
 		return wrong("credential.user", "expected whose password it is")
@@ -211,7 +222,7 @@ func (s *Source) check(dir string, none bool) *sallyport.Error {
 	if s.App != nil && (s.App.ID == "" || s.App.KeyFile == "") {
 		return wrong("credential.app", "expected id and key-file")
 	}
-	for _, p := range []*string{&s.TokenFile, &s.Password, &s.SSHKey, &s.KnownHost} {
+	for _, p := range []*string{&s.TokenFile, &s.Password, &s.Owner, &s.SSHKey, &s.KnownHost} {
 		*p = under(dir, *p)
 	}
 	if s.App != nil {
