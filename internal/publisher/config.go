@@ -235,7 +235,8 @@ func (s *Source) check(dir string, none bool) *sallyport.Error {
 func (t Target) guards(path string) string {
 	matches := func(list []string) string {
 		for _, g := range list {
-			if ok, err := doublestar.Match(g, path); ok || err != nil {
+			// A link or a submodule in the place of a folder brings what lies below it.
+			if ok, err := doublestar.Match(g, path); ok || err != nil || strings.HasPrefix(g, path+"/") {
 				return g
 			}
 		}

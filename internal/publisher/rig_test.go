@@ -395,3 +395,22 @@ func (s *stage) types(p *Publisher) map[Type]int {
 	}
 	return all
 }
+
+// openExtra has a second pull request of the bot's for the same branch and base. The forge refuses that except to those who
+// ask at the same moment: the first is closed for a moment.
+func (s *stage) openExtra() {
+	t := s.t
+	t.Helper()
+	first := s.pullRequests("open")[0].Number
+	s.forge.ClosePull(t, s.repo, first)
+	s.forge.Do(t, s.bot, http.MethodPost, "/repos/"+s.repo+"/pulls", map[string]string{"head": "sallyport/fix", "base": "main", "title": "Extra"}, nil)
+	s.reopen(first)
+	if n := len(s.pullRequests("open")); n != 2 {
+		t.Fatalf("%d open", n)
+	}
+}
+
+func (s *stage) reopen(number int64) {
+	s.t.Helper()
+	s.forge.Do(s.t, "", http.MethodPatch, fmt.Sprintf("/repos/%s/pulls/%d", s.repo, number), map[string]string{"state": "open"}, nil)
+}
