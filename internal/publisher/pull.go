@@ -46,7 +46,7 @@ func (w *work) settle(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w.out.opened = w.openedHere(pr.Number)
+	w.out.opened = w.openedHere(pr)
 	switch {
 	case w.foreign(pr):
 		w.note("%s was opened by %s: its text was left as it is", pr.URL, pr.Author)
@@ -87,15 +87,15 @@ func with(list []forge.PullRequest, pr forge.PullRequest) []forge.PullRequest {
 }
 
 // openedHere says whether this request has opened it, now or before a crash.
-func (w *work) openedHere(number int64) bool {
-	if number == w.made {
+func (w *work) openedHere(pr forge.PullRequest) bool {
+	if pr.Number == w.made {
 		return true
 	}
 	nonce := w.o.accepted().Nonce
-	if i := w.state.pull(number); i >= 0 {
+	if i := w.state.pull(pr.Number); i >= 0 {
 		return w.state.Pulls[i].Opened && w.state.Pulls[i].nonce == nonce
 	}
-	return w.state.Opening != nil && w.state.Opening.nonce == nonce
+	return w.state.Opening != nil && w.state.Opening.nonce == nonce && !w.foreign(pr)
 }
 
 // seen waits until the forge's own page shows the commit that was pushed: what it merges is what it shows. It may also have
@@ -236,6 +236,13 @@ func (w *work) closeExtra(ctx context.Context, stays, extra forge.PullRequest) e
 		return err
 	}
 	return w.p.effect("close", func() error {
-		return w.d.Close(ctx, w.g, extra.Number, "Opened at the same moment as "+stays.URL+", which stays.")
+		err := w.d.Close(ctx, w.g, extra.Number, "Opened at the same moment as "+stays.URL+", which stays.")
+		if err != nil {
+			// Another Publisher may be closing it too, which Gitea answers with 500.
+			if pr, gerr := w.d.Get(ctx, w.g, extra.Number); gerr == nil && pr.State != forge.Open {
+				return nil
+			}
+		}
+		return err
 	})
 }

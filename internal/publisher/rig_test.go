@@ -188,7 +188,8 @@ func (s *stage) again(o order1) order1 {
 	s.t.Helper()
 	s.seq++
 	c := o.c
-	c.Seq = s.seq
+	s.attempts++
+	c.Seq, c.Fence = s.seq, s.attempts
 	return s.sealed(c, nil)
 }
 
