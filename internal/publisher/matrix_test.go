@@ -105,7 +105,11 @@ func (s *stage) kill(kind, point string, prepare func(*stage) (order1, *Publishe
 	if kind == "second" && string(r.Replaced) == "" {
 		t.Error("the receipt says that the branch was made")
 	}
-	return fmt.Sprintf("| %s: %s | %s | one open pull request, no token |", kind, point, left)
+	what := left.String()
+	if strings.HasPrefix(point, "sent ") {
+		what = "what the forge made of it, at a moment of its own"
+	}
+	return fmt.Sprintf("| %s: %s | %s | one open pull request, no token |", kind, point, what)
 }
 
 // left is what a Publisher that was killed left at the forge.
