@@ -37,7 +37,7 @@ func driverError(id sallyport.AttemptID, err error) error {
 }
 
 // driverEnv is the part of the user's environment that a driver has a use for: where things are, how the
-// model API is reached, and who called sudo; and the variables that credentials of its Attempt are read from.
+// model API and a Publisher are reached, and who called sudo; and the variables that credentials of its Attempt are read from.
 // Everything else, other people's secrets above all, stays out.
 func driverEnv(environ, variables []string) []string {
 	var out []string
@@ -52,7 +52,7 @@ func driverEnv(environ, variables []string) []string {
 func driverNeeds(name string) bool {
 	switch name {
 	case "HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SUDO_UID", "SUDO_GID",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "SALLYPORT_LIBEXEC",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "SALLYPORT_LIBEXEC", "SALLYPORT_PUBLISHER", "SALLYPORT_PUBLISHER_KEYS",
 		"CLAUDE_CONFIG_DIR", "CODEX_HOME", // where the logins of subscriptions are
 		"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL":
 		return true

@@ -132,6 +132,16 @@ func intendPull(m sallyport.Manifest, commit sallyport.ObjectID) (lifecycle.Publ
 func (c *Control) finishPull(ctx context.Context, lease *journal.Lease, store *change.Store, at journal.Attempt, m sallyport.Manifest) error {
 	p := *at.Publication
 	receipt, keys, acceptance, err := c.handOver(ctx, lease, store, at, m, p)
+	if errors.Is(err, errStale) {
+		// A nonce is for one acceptance: another one needs an intent of its own.
+		if p, err = intendPull(m, p.Commit); err != nil {
+			return err
+		}
+		if err := c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p}); err != nil {
+			return err
+		}
+		receipt, keys, acceptance, err = c.handOver(ctx, lease, store, at, m, p)
+	}
 	if ctx.Err() != nil {
 		return err // the next driver goes on
 	}
@@ -229,13 +239,18 @@ func (c *Control) packFor(ctx context.Context, store *change.Store, commit, base
 	return f, size, sallyport.DigestOf([sha256.Size]byte(h.Sum(nil))), err
 }
 
-// acceptance is the signed word that goes with an intent. It is durable before it leaves, and the same while it is valid.
+// errStale: the acceptance that was signed for an intent is not valid any more, or of another pack.
+var errStale = errors.New("the acceptance of this intent has had its time")
+
+// acceptance is the signed word that goes with an intent, and the only one that ever does. It is durable before it leaves.
+// errStale: there is one, and it is not good any more.
 func (c *Control) acceptance(ctx context.Context, lease *journal.Lease, at journal.Attempt, m sallyport.Manifest, p lifecycle.Publication, envelope []byte, pack evidence.Pack) ([]byte, error) {
 	path := filepath.Join(c.attemptFolder(at.Report.Attempt), "acceptance-"+sallyport.Sum([]byte(p.Nonce)).Hex()[:12]+".json")
 	if b, err := os.ReadFile(path); err == nil {
 		if a, _, err := evidence.VerifyAcceptance(b, envelope, c.keys.Keys(), time.Now()); err == nil && a.Predicate.Pack == pack {
 			return b, nil
 		}
+		return nil, errStale
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, stateError(path, err)
 	}

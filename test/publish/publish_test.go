@@ -1,12 +1,17 @@
 package publish
 
 import (
+	"fmt"
+	"net"
+	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"sallyport.dev/sallyport/internal/forge/forgetest"
+	"sallyport.dev/sallyport/internal/lifecycle"
 )
 
 func start(t *testing.T) *forgetest.Gitea {
@@ -93,4 +98,42 @@ func submitter(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return u.Username
+}
+
+// TestDriverKilledWhilePublishing: the Publisher is asked, and Mission Control is killed. The next command of a person goes on
+// from the intent, also where the acceptance that was signed for it has had its time.
+func TestDriverKilledWhilePublishing(t *testing.T) {
+	s := open(t, start(t), "shop")
+	for _, stale := range []bool{false, true} {
+		name := fmt.Sprintf("stale-%v", stale)
+		// A Publisher that takes the request and never answers.
+		socket := filepath.Join(s.Dir, name+".sock")
+		ln, err := net.Listen("unix", socket)
+		s.Must(err)
+		t.Cleanup(func() { ln.Close() })
+		keys := s.File(filepath.Join(s.Dir, name+".pub"), s.Read(filepath.Join(filepath.Dir(s.config), "mission-control.pub")))
+		env := s.Env
+		s.Env = append(slices.Clone(env), "SALLYPORT_PUBLISHER="+socket, "SALLYPORT_PUBLISHER_KEYS="+keys)
+		id := s.Start(name, "echo good > a", "--publish", "pr")
+		asked, err := ln.Accept()
+		s.Must(err)
+		t.Cleanup(func() { asked.Close() })
+		s.Kill(s.Driver())
+		s.Env = env
+		if stale {
+			names, err := filepath.Glob(filepath.Join(s.State, "attempts", string(id), "acceptance-*.json"))
+			s.Must(err)
+			if len(names) != 1 {
+				t.Fatalf("acceptances: %q", names)
+			}
+			s.Must(os.WriteFile(names[0], []byte("{}"), 0o600))
+		}
+		s.Sallyport("ps")
+		s.Await("the publication", func() bool { return s.Count(lifecycle.PublicationDone, "", id) == 1 })
+		r := s.Show(id)
+		mine := slices.DeleteFunc(s.pulls(), func(p pull) bool { return p.Head.Ref != "sallyport/"+name })
+		if len(mine) != 1 || mine[0].Head.SHA != string(r.Commit) || mine[0].URL != r.PullRequest {
+			t.Errorf("%s: %+v, report %s", name, mine, r.PullRequest)
+		}
+	}
 }
