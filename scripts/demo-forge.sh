@@ -12,7 +12,7 @@ case "${1:-}" in
 esac
 need git git
 need curl curl
-if scripts/gitea.sh --have >/dev/null 2>&1; then echo "Gitea is built already."; else echo "Gitea is built first, once: 5 to 15 minutes, and about 2 GB for sources and Go's build cache."; fi
+if scripts/gitea.sh --have >/dev/null 2>&1; then echo "Gitea is built already."; else echo "Gitea is built first, once: some 4 minutes on 2 CPUs, and what its sources take to arrive."; fi
 built=$(scripts/gitea.sh)
 bin=$PWD/bin
 
@@ -175,6 +175,9 @@ show 'sed -i "s|credential: .*|credential: {user: bot, password-file: bot.passwo
 show 'sallyport run --name rounding -m "Round totals half up, and say so" --publish pr -- sh -c "$(cat agent.sh); …"'
 sallyport run --name rounding -m "Round totals half up, and say so" --publish pr -- sh -c "$agent"'; echo "# Half a cent is rounded up." >> total'
 echo "pull requests at the forge: $(pulls)"
+receipt=$(ls -t "$SALLYPORT_STATE"/attempts/*/publication-*.json | head -1)
+echo "the receipt, in the state folder as attempts/ID/${receipt##*/}, says among other things:"
+sed 's/.*"payload":"\([^"]*\)".*/\1/' "$receipt" | base64 -d | grep -oE '"(credential|pull_request)":\{[^}]*\}|"(separation|replaced)":"[^"]*"'
 run sallyport-publisher check
 echo "tokens that the bot has now, by name: $(who=bot api GET /users/bot/tokens | grep -o '"name":"[^"]*"' | cut -d'"' -f4 | tr '\n' ' ')(the one of step 1)"
 

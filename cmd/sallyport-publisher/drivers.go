@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -51,6 +53,14 @@ func driver(t publisher.Target) (forge.Driver, error) {
 	return nil, &sallyport.Error{Op: "choose the forge", Code: sallyport.CodeUnsupported, Subject: t.Kind, Message: "this version has no driver for it"}
 }
 
+// loaded says that a file is one that systemd loaded for this unit: root's, with an access list that lets this user read it, which
+// shows as a bit for the group. Nobody else can enter the folder.
+func loaded(path string, fi os.FileInfo) bool {
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return dir != "" && filepath.Dir(path) == filepath.Clean(dir) && ok && st.Uid == 0 && fi.Mode().Perm() == 0o440
+}
+
 // secretFile reads a secret each time that it is needed, from a file that nobody else can read.
 func secretFile(path string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
@@ -66,7 +76,7 @@ func secretFile(path string) func(context.Context) (string, error) {
 		switch {
 		case err != nil:
 			return fail(sallyport.CodeUnavailable, "", "", err)
-		case !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0:
+		case !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0 && !loaded(path, fi):
 			return fail(sallyport.CodeDenied, "others can read it", "chmod 600 "+path, nil)
 		case fi.Size() > 64<<10:
 			return fail(sallyport.CodeInvalid, "expected a secret of at most 64 KiB", "", nil)

@@ -141,8 +141,15 @@ func (c *Config) check(dir string) *sallyport.Error {
 	return nil
 }
 
-// under resolves a path of the configuration against its folder.
+// credentialsDirectory is where systemd puts what a unit has with LoadCredential=.
+const credentialsDirectory = "CREDENTIALS_DIRECTORY"
+
+// under resolves a path of the configuration against its folder, or where it begins with $CREDENTIALS_DIRECTORY/ against
+// that. Outside of the unit there is none: such a path then leads nowhere, and what needs no credential works.
 func under(dir, path string) string {
+	if rest, ok := strings.CutPrefix(path, "$"+credentialsDirectory+"/"); ok && filepath.IsAbs(os.Getenv(credentialsDirectory)) {
+		return filepath.Join(os.Getenv(credentialsDirectory), filepath.Join("/", rest))
+	}
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
