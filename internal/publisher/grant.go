@@ -79,7 +79,7 @@ func (p *Publisher) sealed(mark string, g forge.Grant) (CredentialRow, error) {
 func (p *Publisher) revoke(ctx context.Context, s Scope, d forge.Driver, mark string, g forge.Grant) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()
-	row := CredentialRow{Mark: mark, Proof: "the forge revoked it"}
+	row := CredentialRow{Mark: mark, Proof: "it was revoked"}
 	if err := p.effect("revoke", func() error { return d.Revoke(ctx, g) }); err != nil {
 		row.Proof = "not revoked: " + publication.Refuse(err).Message
 		return errors.Join(err, p.record(ctx, s, nil, Record{Type: CredentialFailed, Credential: &row}))
@@ -126,5 +126,5 @@ func (p *Publisher) forget(ctx context.Context, s Scope, d forge.Driver, row Cre
 	if err := p.effect("revoke", func() error { return f.RevokeMark(ctx, row.Mark) }); err != nil {
 		return err
 	}
-	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: row.Mark, Proof: "the forge has none of that mark"}})
+	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: row.Mark, Proof: "there is none of that mark"}})
 }
