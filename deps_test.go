@@ -12,7 +12,7 @@ var arrows = map[string]string{
 	"": "",
 
 	"cmd/sallyport":           "internal/cli internal/contain internal/control internal/provider internal/provider/local",
-	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/publisher",
+	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/forge/gitlab internal/publisher",
 	"cmd/sallyport-keeper":    "internal/provider/local/keeper",
 	"cmd/sallyport-runner":    "internal/runner",
 

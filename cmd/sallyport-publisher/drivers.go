@@ -15,6 +15,7 @@ import (
 	"sallyport.dev/sallyport/internal/forge/git"
 	"sallyport.dev/sallyport/internal/forge/gitea"
 	"sallyport.dev/sallyport/internal/forge/github"
+	"sallyport.dev/sallyport/internal/forge/gitlab"
 	"sallyport.dev/sallyport/internal/publisher"
 )
 
@@ -41,6 +42,14 @@ func driver(t publisher.Target) (forge.Driver, error) {
 			g.Credential = secretFile(c.TokenFile)
 		}
 		return github.New(g)
+	case "gitlab":
+		g := gitlab.Config{URL: t.Repository, CAFile: t.CAFile, ProjectID: c.ProjectID}
+		if c.Owner != "" {
+			g.Owner = secretFile(c.Owner)
+		} else {
+			g.Credential = secretFile(c.TokenFile)
+		}
+		return gitlab.New(g)
 	case "git":
 		g := git.Config{URL: t.Repository, User: c.User, CAFile: t.CAFile, Key: c.SSHKey, KnownHosts: c.KnownHost, Compare: t.Compare}
 		if t.Push != "" {

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +21,17 @@ func (a *app) approveVerb() *cobra.Command {
 		Long: `Accept an attempt that awaits a person's word, and publish it where that was asked. The approval is
 recorded with your name and binds exactly the evidence and the target as they are now. What was rejected
 cannot be approved. With --key you also sign the approval with a key of your own, for a target that wants approvals by
-people: its Publisher pins whose keys count, and nobody else can make one. Such a signature can be given before and
+people: its Publisher pins whose keys count, and nobody else can make one. You are shown the attempt's page and asked at
+your terminal first. Such a signature can be given before and
 after an attempt is accepted. Exit codes as for run.`,
 		Example: "  sallyport approve 01m9k3v0 --why \"read the diff; the test edit is right\"\n  sallyport approve 01m9k3v0 --key ~/.ssh/id_ed25519",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.decision(func(ctx context.Context, c Control, at journal.Attempt) (journal.Attempt, error) {
 			id := string(at.Report.Attempt)
 			if key != "" {
+				if err := a.askToSign(c, at); err != nil {
+					return at, err
+				}
 				if err := c.SignApproval(ctx, id, a.Who, approval.KeyFile{Path: key, Notices: a.Stderr}); err != nil {
 					return at, err
 				}
@@ -38,6 +45,23 @@ after an attempt is accepted. Exit codes as for run.`,
 	c.Flags().StringVar(&key, "key", "", "a `FILE` with your SSH key (the public half of one in an ssh-agent will do): also sign the approval with it")
 	c.Flags().StringVar(&why, "why", "", "the reason, for the journal")
 	return c
+}
+
+// askToSign shows what is about to be signed, and asks, on the person's terminal itself: what is redirected answers nothing.
+func (a *app) askToSign(c Control, at journal.Attempt) error {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return &sallyport.Error{Op: "approve", Code: sallyport.CodeDenied, Subject: string(at.Report.Attempt), Message: "not signed: there is no terminal to ask on", Hint: "call it from a terminal: a signature is a person's"}
+	}
+	defer tty.Close()
+	if err := a.writePage(tty, c, at, false); err != nil {
+		return err
+	}
+	fmt.Fprintf(tty, "\nSign that you approve exactly this, with evidence %s? [y/N] ", at.Report.EvidenceDigest)
+	if answer := strings.ToLower(strings.TrimSpace(readLine(tty))); answer != "y" && answer != "yes" {
+		return &sallyport.Error{Op: "approve", Code: sallyport.CodeDenied, Subject: string(at.Report.Attempt), Message: "not signed"}
+	}
+	return nil
 }
 
 func (a *app) publishVerb() *cobra.Command {

@@ -52,7 +52,7 @@ func (f *orderFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.cpus, "cpus", "", "limit of processors, a `NUMBER` such as 2 or 0.5")
 	s.StringVar(&f.spend, "spend", "", "limit of what all attempts may spend on model APIs, a `LIST` such as usd=5,tokens=2M")
 	s.StringSliceVar(&f.require, "require", nil, "a containment `LAYER` that must hold beyond the default, or all")
-	s.StringVar(&f.publish, "publish", "", "`WHERE` an accepted change goes: branch or none")
+	s.StringVar(&f.publish, "publish", "", "`WHERE` an accepted change goes: branch, pr (a pull request) or none")
 	s.StringVar(&f.approve, "approve", "", "`WHEN` a person must say so first: always, on-finding or never")
 	s.BoolVarP(&f.stdin, "interactive", "i", false, "with -t: connect your keyboard")
 	s.BoolVarP(&f.tty, "tty", "t", false, "with -i: give the agent a terminal (-it); Ctrl-P Ctrl-Q detaches")

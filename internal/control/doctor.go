@@ -111,7 +111,7 @@ func (d *Doctor) with(found []condition) {
 }
 
 func (c *Control) facts() []Fact {
-	f := []Fact{{"state folder", c.cfg.State, true}, {"factory", string(c.factory), true}, {"separation", "none (Mission Control, approver and publisher are one user)", true}}
+	f := []Fact{{"state folder", c.cfg.State, true}, {"factory", string(c.factory), true}, {"separation", separation(), true}}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		f = append(f, Fact{"kernel", unix.ByteSliceToString(u.Release[:]) + " " + runtime.GOARCH, true})

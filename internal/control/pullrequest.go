@@ -50,6 +50,21 @@ func PublisherFile() (string, error) {
 	return filepath.Join(dir, "sallyport", PublisherConfig), err
 }
 
+// separation is what stands between Mission Control and the Publisher, as far as this side can tell: the Publisher's own
+// receipt says what the kernel told it.
+func separation() string {
+	if socket := os.Getenv(PublisherSocket); socket != "" {
+		var st unix.Stat_t
+		if err := unix.Stat(socket, &st); err == nil && int(st.Uid) != os.Geteuid() {
+			return "user (the Publisher at " + socket + " is another user's)"
+		}
+	}
+	if publisherThere() == nil {
+		return "none (Mission Control, approver and Publisher are one user: only a process apart)"
+	}
+	return "none (Mission Control, approver and publisher are one user)"
+}
+
 // publisherThere refuses a run whose result nobody could publish.
 func publisherThere() error {
 	if os.Getenv(PublisherSocket) != "" {

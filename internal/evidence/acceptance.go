@@ -166,28 +166,14 @@ func SealAcceptance(ctx context.Context, signer Signer, s Acceptance) ([]byte, s
 	if err := verifyJournalRef(s.Predicate.Journal, signer.Public()); err != nil {
 		return nil, "", err
 	}
-	payload, err := s.encode()
-	if err != nil {
-		return nil, "", invalid("statement", "cannot be encoded: %v", err)
-	}
-	if _, err := decodeExactly[Acceptance](payload, AcceptanceType); err != nil {
-		return nil, "", err
-	}
-	return sealBytes(ctx, PayloadType, payload, signer)
+	return sealExactly(ctx, signer, s, AcceptanceType)
 }
 
 // VerifyAcceptance says whether envelope is an acceptance by one of keys, valid now, of the evidence beside it. It fails
 // closed as Verify does. CodeDenied: not by these keys, not about this evidence, too early or too late.
 func VerifyAcceptance(envelope, evidence []byte, keys []PublicKey, now time.Time) (Acceptance, Verified, error) {
 	fail := func(err error) (Acceptance, Verified, error) { return Acceptance{}, Verified{}, err }
-	payload, signers, err := open(envelope, keys)
-	if err != nil {
-		return fail(err)
-	}
-	s, err := decodeExactly[Acceptance](payload, AcceptanceType)
-	if err == nil {
-		err = s.Check()
-	}
+	s, signers, err := openExactly[Acceptance](envelope, keys, AcceptanceType)
 	if err != nil {
 		return fail(err)
 	}

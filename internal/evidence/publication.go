@@ -111,30 +111,13 @@ func (s Publication) Check() error {
 // SealPublication signs s, whose KeyID it fills.
 func SealPublication(ctx context.Context, signer Signer, s Publication) ([]byte, sallyport.Digest, error) {
 	s.Predicate.KeyID = signer.KeyID()
-	if err := s.Check(); err != nil {
-		return nil, "", err
-	}
-	payload, err := s.encode()
-	if err != nil {
-		return nil, "", invalid("statement", "cannot be encoded: %v", err)
-	}
-	if _, err := decodeExactly[Publication](payload, PublicationType); err != nil {
-		return nil, "", err
-	}
-	return sealBytes(ctx, PayloadType, payload, signer)
+	return sealExactly(ctx, signer, s, PublicationType)
 }
 
 // VerifyPublication says whether envelope is a receipt by one of keys for the acceptance whose envelope is given. It fails
 // closed as Verify does.
 func VerifyPublication(envelope []byte, keys []PublicKey, acceptance []byte) (Publication, error) {
-	payload, signers, err := open(envelope, keys)
-	if err != nil {
-		return Publication{}, err
-	}
-	s, err := decodeExactly[Publication](payload, PublicationType)
-	if err == nil {
-		err = s.Check()
-	}
+	s, signers, err := openExactly[Publication](envelope, keys, PublicationType)
 	if err != nil {
 		return Publication{}, err
 	}

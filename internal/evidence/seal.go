@@ -69,3 +69,36 @@ func signChecked(ctx context.Context, signer Signer, msg []byte) ([]byte, error)
 	}
 	return sig, nil
 }
+
+// checked is a statement that can tell whether it is complete.
+type checked interface {
+	encoder
+	Check() error
+}
+
+// sealExactly signs a statement in its one byte form. What cannot be read back is not signed.
+func sealExactly[T checked](ctx context.Context, signer Signer, s T, predicateType string) ([]byte, sallyport.Digest, error) {
+	if err := s.Check(); err != nil {
+		return nil, "", err
+	}
+	payload, err := s.encode()
+	if err != nil {
+		return nil, "", invalid("statement", "cannot be encoded: %v", err)
+	}
+	if _, err := decodeExactly[T](payload, predicateType); err != nil {
+		return nil, "", err
+	}
+	return sealBytes(ctx, PayloadType, payload, signer)
+}
+
+// openExactly reads a statement that sealExactly signed, and gives those of keys that signed it.
+func openExactly[T checked](envelope []byte, keys []PublicKey, predicateType string) (s T, signers map[string]PublicKey, err error) {
+	payload, signers, err := open(envelope, keys)
+	if err != nil {
+		return s, nil, err
+	}
+	if s, err = decodeExactly[T](payload, predicateType); err == nil {
+		err = s.Check()
+	}
+	return s, signers, err
+}

@@ -146,25 +146,7 @@ func checkArtefacts(list []Subject, result string) error {
 
 // SealVSA signs s. The envelope is one line of JSON, and its digest is over its bytes.
 func SealVSA(ctx context.Context, signer Signer, s VSA) ([]byte, sallyport.Digest, error) {
-	if err := s.Check(); err != nil {
-		return nil, "", err
-	}
-	payload, err := s.encode()
-	if err != nil {
-		return nil, "", invalid("statement", "cannot be encoded: %v", err)
-	}
-	if _, err := decodeVSA(payload); err != nil {
-		return nil, "", err
-	}
-	return sealBytes(ctx, PayloadType, payload, signer)
-}
-
-func decodeVSA(payload []byte) (VSA, error) {
-	s, err := decodeExactly[VSA](payload, VSAType)
-	if err != nil {
-		return s, err
-	}
-	return s, s.Check()
+	return sealExactly(ctx, signer, s, VSAType)
 }
 
 // ExpectVSA is what the verifier of a summary holds itself; a zero field is not compared. All that is given
@@ -196,11 +178,7 @@ func VerifyVSA(envelope []byte, keys []PublicKey, want ExpectVSA) (VSA, []string
 
 // ReadVSA is VerifyVSA whatever the result: for those who hold the decision themselves, and compare.
 func ReadVSA(envelope []byte, keys []PublicKey, want ExpectVSA) (VSA, []string, error) {
-	payload, signers, err := open(envelope, keys)
-	if err != nil {
-		return VSA{}, nil, err
-	}
-	s, err := decodeVSA(payload)
+	s, signers, err := openExactly[VSA](envelope, keys, VSAType)
 	if err != nil {
 		return VSA{}, nil, err
 	}

@@ -56,6 +56,8 @@ type Description struct {
 	PullRequests bool   // false: a plain git server; Find gives none, Create is CodeUnsupported
 	Mints        bool   // a credential for each publication, which is revoked after it
 	Drafts       bool
+	// Lives is how long a minted credential lives at most that nobody revokes; 0: for ever.
+	Lives time.Duration
 	// Compare is an address where a person opens a pull request for head by hand; "": the server has none.
 	Compare func(head, base string) string
 }

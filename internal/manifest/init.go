@@ -226,6 +226,6 @@ const initTail = `
 # findings: {ci.changed: block}
 
 # Where an accepted change goes, and who must say so first.
-#   to: branch | none     approve: always | on-finding | never
+#   to: branch | pr (docs/guide-publishing.md) | none     approve: always | on-finding | never
 publish: {to: branch, approve: on-finding}
 `

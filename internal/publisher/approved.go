@@ -1,8 +1,10 @@
 package publisher
 
 import (
+	"fmt"
 	"strings"
 
+	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/approval"
 )
 
@@ -58,5 +60,6 @@ func needed(t approval.Tally, not []string) error {
 	if len(not) > 0 {
 		why = "; what does not count: " + strings.Join(not, "; ")
 	}
-	return no("approvals", "%d of the %d approvals that are needed at this target%s", t.Counted, t.Needed, why)
+	return &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: "approvals", Message: fmt.Sprintf("%d of the %d approvals that are needed at this target%s", t.Counted, t.Needed, why),
+		Hint: "an approver signs at their terminal: `sallyport approve A --key FILE`"}
 }

@@ -91,8 +91,8 @@ func certifiedStage(t *testing.T) (s *stage, p *Publisher, repo string) {
 	return s, p, repo
 }
 
-// left are the marks that have a key.
-func left(t *testing.T, s *stage) []string {
+// keysLeft are the marks that have a key.
+func keysLeft(t *testing.T, s *stage) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.config.Targets[0].Credential.SSHCA.Folder, "*", "key"))
 	if err != nil {
@@ -109,7 +109,7 @@ func TestSSHCertificateIsCheckedAndDeleted(t *testing.T) {
 	var during []string
 	p.options.At = func(point string) {
 		if point == "before revoke" {
-			during = left(t, s)
+			during = keysLeft(t, s)
 		}
 	}
 	r, err := p.Check(t.Context(), s.config.Targets[0])
@@ -117,7 +117,7 @@ func TestSSHCertificateIsCheckedAndDeleted(t *testing.T) {
 	if err != nil || r.Blocked() || !strings.Contains(lines, "minted [principal git git-receive-pack ") || strings.Contains(lines, "long-lived") {
 		t.Errorf("%v\n%s", err, lines)
 	}
-	if after := left(t, s); len(during) != 1 || len(after) != 0 {
+	if after := keysLeft(t, s); len(during) != 1 || len(after) != 0 {
 		t.Errorf("keys of %v while it was used, of %v afterwards", during, after)
 	}
 }
@@ -150,7 +150,7 @@ func TestSSHCertificatePublishes(t *testing.T) {
 	if got := forgetest.Git(t, repo, "rev-parse", "refs/heads/sallyport/fix"); got != string(o.commit) {
 		t.Errorf("the branch is at %s, expected %s", got, o.commit)
 	}
-	if after := left(t, s); len(after) != 0 {
+	if after := keysLeft(t, s); len(after) != 0 {
 		t.Errorf("left: %v", after)
 	}
 }
@@ -189,13 +189,13 @@ func TestSSHCertificateIsSweptAfterACrash(t *testing.T) {
 			}
 		}
 	}
-	if n := len(left(t, s)); n != 2 {
+	if n := len(keysLeft(t, s)); n != 2 {
 		t.Fatalf("%d keys before", n)
 	}
 	if _, err := p.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := left(t, s); len(after) != 0 {
+	if after := keysLeft(t, s); len(after) != 0 {
 		t.Errorf("left: %v", after)
 	}
 	all, err := p.ledger.Scopes(t.Context())

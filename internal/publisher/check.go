@@ -28,29 +28,18 @@ func (p *Publisher) Check(ctx context.Context, t Target) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	mark, err := newMark()
+	scope := Scope{Target: t.Repository}
+	release, err := p.lease(ctx, scope)
 	if err != nil {
 		return r, err
 	}
-	scope := Scope{Target: t.Repository}
-	mints := d.Describe().Mints
-	if mints {
-		if err := p.record(ctx, scope, nil, Record{Type: CredentialIntended, Credential: &CredentialRow{Mark: mark}}); err != nil {
-			return r, err
-		}
-	}
-	if r.grant, err = d.Mint(ctx, mark); err != nil {
+	defer release()
+	var mark string
+	if mark, r.grant, err = p.mint(ctx, scope, "", d); err != nil {
 		return r, err
 	}
-	if mints {
+	if mark != "" {
 		defer func() { err = errors.Join(err, p.revoke(ctx, scope, d, mark, r.grant)) }()
-		row, err := p.sealed(mark, r.grant)
-		if err != nil {
-			return r, err
-		}
-		if err := p.record(ctx, scope, nil, Record{Type: CredentialBound, Credential: &row}); err != nil {
-			return r, err
-		}
 	}
 	for _, b := range t.Bases {
 		found, err := d.Inspect(ctx, r.grant, b)
@@ -98,8 +87,8 @@ func (r Report) Lines() []string {
 	return out
 }
 
-// Reconcile revokes every credential that a publication left behind, and checks the chain of the ledger. What it did, and what
-// it could not, is in the lines.
+// Reconcile revokes every credential that a publication left behind, and checks the chain of the ledger. What is gone, and
+// what still is there until when, is in the lines.
 func (p *Publisher) Reconcile(ctx context.Context) ([]string, error) {
 	if err := p.ledger.Check(ctx); err != nil {
 		return nil, err
@@ -118,26 +107,37 @@ func (p *Publisher) Reconcile(ctx context.Context) ([]string, error) {
 		}
 		release, err := p.lease(ctx, s.Scope)
 		if err == nil {
-			err = p.reconcileScope(ctx, p.config.Targets[i], s.Scope)
+			var more []string
+			more, err = p.reconcileScope(ctx, p.config.Targets[i], s.Scope)
+			lines = append(lines, more...)
 			release()
 		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		lines = append(lines, "swept "+s.Scope.Target+" "+string(s.Scope.WorkOrder))
+		errs = append(errs, err)
 	}
 	return lines, errors.Join(errs...)
 }
 
-func (p *Publisher) reconcileScope(ctx context.Context, t Target, scope Scope) error {
-	s, err := p.ledger.State(ctx, scope) // again: whoever had the lease may have ended it
+func (p *Publisher) reconcileScope(ctx context.Context, t Target, scope Scope) (lines []string, err error) {
+	before, err := p.ledger.State(ctx, scope) // again: whoever had the lease may have ended it
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d, err := p.options.Driver(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.sweep(ctx, s, d)
+	lost, err := p.sweep(ctx, before, d)
+	after, serr := p.ledger.State(ctx, scope)
+	for mark := range before.Credentials {
+		if row, still := after.Credentials[mark]; !still {
+			lines = append(lines, "ended "+mark+" of "+scope.Target)
+		} else if serr == nil {
+			lines = append(lines, "still there: "+mark+" of "+scope.Target+": "+life(row.Expires))
+		}
+	}
+	for _, mark := range lost {
+		err = errors.Join(err, &sallyport.Error{Op: "unseal a credential", Code: sallyport.CodeCorrupt, Subject: mark, Message: "it cannot be revoked by this Publisher; " + life(before.Credentials[mark].Expires)})
+	}
+	slices.Sort(lines)
+	return lines, errors.Join(err, serr)
 }

@@ -61,6 +61,10 @@ type Source struct {
 	SSHKey    string `yaml:"ssh-key"`
 	KnownHost string `yaml:"known-hosts"`
 	App       *App   `yaml:"app"`
+	// Owner is the file of a maintainer's token, which makes a project access token for each publication (GitLab), for the
+	// project of this number, if it is given.
+	Owner     string `yaml:"owner-token-file"`
+	ProjectID int64  `yaml:"project-id"`
 	SSHCA     *SSHCA `yaml:"ssh-ca"`
 }
 
@@ -220,13 +224,13 @@ func (t *Target) check(dir string) *sallyport.Error {
 // check: none says that the target takes no credential, a folder of this machine.
 func (s *Source) check(dir string, none bool) *sallyport.Error {
 	ways := 0
-	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil, s.SSHCA != nil} {
+	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil, s.SSHCA != nil, s.Owner != ""} {
 		if given {
 			ways++
 		}
 	}
 	if ways > 1 || ways == 0 && s.SSHKey == "" && !none {
-		return wrong("credential", "expected one of token-file, password-file (with user), app, ssh-ca, or ssh-key")
+		return wrong("credential", "expected one of token-file, password-file (with user), owner-token-file, app, ssh-ca, or ssh-key")
 	}
 	if s.Password != "" && s.User == "" {
 		return wrong("credential.user", "expected whose password it is")
@@ -240,7 +244,7 @@ func (s *Source) check(dir string, none bool) *sallyport.Error {
 	if s.App != nil && (s.App.ID == "" || s.App.KeyFile == "") {
 		return wrong("credential.app", "expected id and key-file")
 	}
-	for _, p := range []*string{&s.TokenFile, &s.Password, &s.SSHKey, &s.KnownHost} {
+	for _, p := range []*string{&s.TokenFile, &s.Password, &s.Owner, &s.SSHKey, &s.KnownHost} {
 		*p = under(dir, *p)
 	}
 	if s.App != nil {
@@ -275,7 +279,8 @@ func (s *SSHCA) Certificate() forge.Certificate {
 func (t Target) guards(path string) string {
 	matches := func(list []string) string {
 		for _, g := range list {
-			if ok, err := doublestar.Match(g, path); ok || err != nil {
+			// A link or a submodule in the place of a folder brings what lies below it.
+			if ok, err := doublestar.Match(g, path); ok || err != nil || strings.HasPrefix(g, path+"/") {
 				return g
 			}
 		}

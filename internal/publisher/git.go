@@ -13,10 +13,19 @@ import (
 )
 
 // A mirror is a bare repository of the Publisher's own for one target: the base branch as the forge has it, and below it the
-// commits that were handed over. It is a cache: whatever is damaged in it is made anew.
+// commits that were handed over. It is a cache: what is damaged in it is made anew. Git's own locks do not wait, and a git
+// that was killed leaves them, so one Publisher at a time uses it.
+
+func (p *Publisher) mirrorDir(o *order) string {
+	return filepath.Join(p.config.State, "mirrors", sallyport.Sum([]byte(o.target.Repository)).Hex()[:32])
+}
+
+func (p *Publisher) useMirror(ctx context.Context, o *order) (release func(), err error) {
+	return p.lock(ctx, "mirror\x00"+o.target.Repository)
+}
 
 func (p *Publisher) mirror(ctx context.Context, o *order) (string, error) {
-	dir := filepath.Join(p.config.State, "mirrors", sallyport.Sum([]byte(o.target.Repository)).Hex()[:32])
+	dir := p.mirrorDir(o)
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
 		return dir, nil
 	}
@@ -35,34 +44,50 @@ func (p *Publisher) mirror(ctx context.Context, o *order) (string, error) {
 	if err := forge.Init(ctx, tmp, format); err != nil {
 		return "", err
 	}
-	if err := os.Rename(tmp, dir); err != nil && !errors.Is(err, os.ErrExist) {
-		if _, serr := os.Stat(filepath.Join(dir, "HEAD")); serr != nil { // another Publisher may have been quicker
-			return "", unavailable("make a mirror", err)
-		}
+	if err := errors.Join(os.RemoveAll(dir), os.Rename(tmp, dir)); err != nil {
+		return "", unavailable("make a mirror", err)
 	}
 	return dir, nil
 }
 
-// fetch brings the base branch into the mirror, and says where it is at the forge.
-func (p *Publisher) fetch(ctx context.Context, o *order, r forge.Remote) (sallyport.ObjectID, error) {
-	dir, err := p.mirror(ctx, o)
+// fetch brings the base branch into the mirror, and says where it is at the forge, and whether base is there or in its history.
+func (p *Publisher) fetch(ctx context.Context, o *order, r forge.Remote, base sallyport.ObjectID) (tip sallyport.ObjectID, within bool, err error) {
+	release, err := p.useMirror(ctx, o)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return forge.Fetch(ctx, dir, r, o.accepted().Target.Base)
+	defer release()
+	tip, within, err = p.fetchOnce(ctx, o, r, base)
+	if sallyport.CodeOf(err) == sallyport.CodeUnavailable && ctx.Err() == nil {
+		// Is it the forge, or the mirror? Where the forge answers, a new mirror tells.
+		if _, terr := forge.Tip(ctx, r, o.accepted().Target.Base); terr == nil {
+			if rerr := os.RemoveAll(p.mirrorDir(o)); rerr != nil {
+				return "", false, unavailable("make a mirror", rerr)
+			}
+			tip, within, err = p.fetchOnce(ctx, o, r, base)
+		}
+	}
+	return tip, within, err
 }
 
-// contains says whether base is tip or in its history.
-func (p *Publisher) contains(ctx context.Context, o *order, tip, base sallyport.ObjectID) (bool, error) {
+func (p *Publisher) fetchOnce(ctx context.Context, o *order, r forge.Remote, base sallyport.ObjectID) (tip sallyport.ObjectID, within bool, err error) {
 	dir, err := p.mirror(ctx, o)
-	if err != nil {
-		return false, err
+	if err == nil {
+		tip, err = forge.Fetch(ctx, dir, r, o.accepted().Target.Base)
 	}
-	return forge.Contains(ctx, dir, tip, base)
+	if err == nil {
+		within, err = forge.Contains(ctx, dir, tip, base)
+	}
+	return tip, within, err
 }
 
 // send puts the pack's objects into the mirror and moves the branch at the forge from expect to the commit.
 func (p *Publisher) send(ctx context.Context, o *order, r forge.Remote, expect sallyport.ObjectID) error {
+	release, err := p.useMirror(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer release()
 	dir, err := p.mirror(ctx, o)
 	if err != nil {
 		return err
@@ -76,6 +101,11 @@ func (p *Publisher) send(ctx context.Context, o *order, r forge.Remote, expect s
 // attach puts acceptance and evidence beside the change at the forge, under a ref that is named by the commit: a carrier that
 // anybody who can write there can take away, and nobody can change unseen. A forge that takes no such ref is no failure.
 func (p *Publisher) attach(ctx context.Context, o *order, r forge.Remote) error {
+	release, err := p.useMirror(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer release()
 	dir, err := p.mirror(ctx, o)
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -21,7 +23,7 @@ const (
 // mint gets the credential for one publication. A minted one is intended before the forge is asked, and sealed and durable
 // before its first use: whoever comes after a crash can revoke it. Between the forge's answer and that write it is known to
 // nobody but this process: killed there, it lives until it ends by itself, or until the forge finds it by its mark.
-func (p *Publisher) mint(ctx context.Context, o *order, d forge.Driver) (mark string, g forge.Grant, err error) {
+func (p *Publisher) mint(ctx context.Context, s Scope, nonce string, d forge.Driver) (mark string, g forge.Grant, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mintTimeout)
 	defer cancel()
 	if !d.Describe().Mints {
@@ -32,7 +34,10 @@ func (p *Publisher) mint(ctx context.Context, o *order, d forge.Driver) (mark st
 		return "", g, err
 	}
 	row := CredentialRow{Mark: mark}
-	if err := p.record(ctx, o.scope(), nil, Record{Type: CredentialIntended, Nonce: o.accepted().Nonce, Credential: &row}); err != nil {
+	if lives := d.Describe().Lives; lives > 0 {
+		row.Expires = p.options.Now().Add(mintTimeout + lives).UTC().Format(time.RFC3339)
+	}
+	if err := p.record(ctx, s, nil, Record{Type: CredentialIntended, Nonce: nonce, Credential: &row}); err != nil {
 		return mark, g, err
 	}
 	if err := p.effect("mint", func() error { g, err = d.Mint(ctx, mark); return err }); err != nil {
@@ -40,12 +45,12 @@ func (p *Publisher) mint(ctx context.Context, o *order, d forge.Driver) (mark st
 		switch sallyport.CodeOf(err) {
 		case sallyport.CodeUnknown, sallyport.CodeUnavailable:
 			row.Proof = "it is not known whether the forge made one: " + publication.Refuse(err).Message
-			return mark, g, errors.Join(err, p.record(ctx, o.scope(), nil, Record{Type: CredentialFailed, Credential: &row}))
+			return mark, g, errors.Join(err, p.record(ctx, s, nil, Record{Type: CredentialFailed, Nonce: nonce, Credential: &row}))
 		}
-		return mark, g, errors.Join(err, p.record(ctx, o.scope(), nil, Record{Type: CredentialGone, Credential: &row}))
+		return mark, g, errors.Join(err, p.record(ctx, s, nil, Record{Type: CredentialGone, Nonce: nonce, Credential: &row}))
 	}
 	if row, err = p.sealed(mark, g); err == nil {
-		err = p.record(ctx, o.scope(), nil, Record{Type: CredentialBound, Nonce: o.accepted().Nonce, Credential: &row})
+		err = p.record(ctx, s, nil, Record{Type: CredentialBound, Nonce: nonce, Credential: &row})
 	}
 	if err != nil {
 		return mark, g, errors.Join(err, d.Revoke(ctx, g)) // nobody else knows it
@@ -87,27 +92,43 @@ func (p *Publisher) revoke(ctx context.Context, s Scope, d forge.Driver, mark st
 	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &row})
 }
 
-// sweep ends what an earlier Publisher of this scope left. One that is sealed is revoked; of one whose answer nobody saw,
-// only the forge or the clock knows.
-func (p *Publisher) sweep(ctx context.Context, s *State, d forge.Driver) error {
+// sweep ends what an earlier Publisher of this scope left. lost are those that only the clock can end: sealed to another key.
+func (p *Publisher) sweep(ctx context.Context, s *State, d forge.Driver) (lost []string, err error) {
 	var all []error
-	for mark, row := range s.Credentials {
+	for _, mark := range slices.Sorted(maps.Keys(s.Credentials)) {
+		row := s.Credentials[mark]
+		if p.ended(row) {
+			all = append(all, p.record(ctx, s.Scope, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: mark, Proof: "it has ended by itself at " + row.Expires}}))
+			continue
+		}
 		if row.Sealed == nil {
 			all = append(all, p.forget(ctx, s.Scope, d, row))
 			continue
 		}
-		var g forge.Grant
-		b, err := p.sealer.Decrypt(row.Sealed)
-		if err == nil {
-			err = json.Unmarshal(b, &g)
-		}
+		g, err := p.unsealed(row)
 		if err != nil {
-			all = append(all, &sallyport.Error{Op: "unseal a credential", Code: sallyport.CodeCorrupt, Subject: mark, Message: "it cannot be revoked by this Publisher; it ends at " + row.Expires})
+			lost = append(lost, mark)
 			continue
 		}
 		all = append(all, p.revoke(ctx, s.Scope, d, mark, g))
 	}
-	return errors.Join(all...)
+	return lost, errors.Join(all...)
+}
+
+// ended says that a credential is over by any clock that is not off by more than clockSkew.
+func (p *Publisher) ended(row CredentialRow) bool {
+	at, err := time.Parse(time.RFC3339, row.Expires)
+	return err == nil && p.options.Now().After(at.Add(clockSkew))
+}
+
+const clockSkew = 5 * time.Minute
+
+func (p *Publisher) unsealed(row CredentialRow) (g forge.Grant, err error) {
+	b, err := p.sealer.Decrypt(row.Sealed)
+	if err == nil {
+		err = json.Unmarshal(b, &g)
+	}
+	return g, err
 }
 
 // finder is a driver that can end a credential by its mark alone.
@@ -115,11 +136,12 @@ type finder interface {
 	RevokeMark(ctx context.Context, mark string) error
 }
 
-// forget ends a credential of which only the mark is known, where the forge finds it by that.
+// forget ends a credential of which only the mark is known, where the forge finds it by that. Where it does not, the row
+// stays until the credential has ended by itself.
 func (p *Publisher) forget(ctx context.Context, s Scope, d forge.Driver, row CredentialRow) error {
 	f, ok := d.(finder)
 	if !ok {
-		return nil // it stays in the ledger until it has ended by itself: see Reconcile
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()
@@ -127,4 +149,12 @@ func (p *Publisher) forget(ctx context.Context, s Scope, d forge.Driver, row Cre
 		return err
 	}
 	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: row.Mark, Proof: "there is none of that mark"}})
+}
+
+// life says in words how long a credential lives that nobody revokes.
+func life(expires string) string {
+	if expires == "" {
+		return "it does not end by itself"
+	}
+	return "it ends by itself at " + expires
 }

@@ -31,10 +31,12 @@ const (
 	CredentialFailed    Type = "credential.failed" // it could not be revoked: tried again
 	BranchIntended      Type = "branch.intended"
 	BranchBound         Type = "branch.bound"
+	BranchGone          Type = "branch.gone" // found to be deleted by somebody else
 	PullRequestIntended Type = "pull-request.intended"
 	PullRequestBound    Type = "pull-request.bound"
-	PullRequestClosed   Type = "pull-request.closed"
-	RequestDone         Type = "request.done" // with the receipt
+	PullRequestClosed   Type = "pull-request.closed" // by us
+	PullRequestGone     Type = "pull-request.gone"   // found to be closed or merged by somebody else
+	RequestDone         Type = "request.done"        // with the receipt
 )
 
 // Record is one line of the ledger. Which members are set goes by Type.
@@ -65,6 +67,8 @@ type Received struct {
 	Acceptance sallyport.Digest    `json:"acceptance"`
 	Attempt    sallyport.AttemptID `json:"attempt"`
 	Fence      int64               `json:"fence"`
+	Branch     string              `json:"branch"`
+	Base       string              `json:"base"`
 	Origin     string              `json:"origin"` // of the journal
 	Seq        int64               `json:"seq"`
 	Hash       sallyport.Digest    `json:"hash"`
@@ -84,6 +88,7 @@ type BranchRow struct {
 	Ref    string             `json:"ref"`
 	Commit sallyport.ObjectID `json:"commit"`
 	Expect sallyport.ObjectID `json:"expect,omitempty"` // the tip before; empty: must not exist
+	nonce  string             // of the record
 }
 
 // PullRow is one pull request.
@@ -93,7 +98,9 @@ type PullRow struct {
 	Number int64  `json:"number,omitempty"`
 	URL    string `json:"url,omitempty"`
 	Opened bool   `json:"opened,omitempty"` // by us
+	Author string `json:"author,omitempty"` // as the forge says
 	Why    string `json:"why,omitempty"`
+	nonce  string // of the record
 }
 
 // Ledger is the Publisher's own journal: an append-only table in SQLite, hash chained, that several Publishers of one host

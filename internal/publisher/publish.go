@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/evidence"
@@ -32,10 +31,11 @@ func (p *Publisher) publish(ctx context.Context, o *order, separation string) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := p.sweep(ctx, s, d); err != nil && sallyport.CodeOf(err) != sallyport.CodeCorrupt {
+	lost, err := p.sweep(ctx, s, d)
+	if err != nil {
 		return nil, err // two credentials at once are never there
 	}
-	mark, g, err := p.mint(ctx, o, d)
+	mark, g, err := p.mint(ctx, o.scope(), o.accepted().Nonce, d)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,9 @@ func (p *Publisher) publish(ctx context.Context, o *order, separation string) ([
 		used.Expires = evidence.Time(g.Expires)
 	}
 	w := &work{p: p, o: o, d: d, g: g, remote: d.Remote(g), state: s, separation: separation}
+	for _, m := range lost {
+		w.note("an earlier credential, %s, is sealed to another key: it must be revoked at the forge by hand", m)
+	}
 	out, err := w.do(ctx)
 	if mark != "" {
 		rerr := p.revoke(ctx, o.scope(), d, mark, g)
@@ -54,7 +57,7 @@ func (p *Publisher) publish(ctx context.Context, o *order, separation string) ([
 		case rerr == nil:
 			used.Revoked = evidence.Time(p.options.Now())
 		case err == nil: // the change is published; whoever comes next tries again
-			out.notes = append(out.notes, "the credential could not be revoked yet; it is tried again, and it ends by itself at "+used.Expires)
+			out.notes = append(out.notes, "the credential could not be revoked yet; it is tried again, and "+life(used.Expires))
 		default:
 			err = errors.Join(err, rerr)
 		}
@@ -79,7 +82,8 @@ func (p *Publisher) receipt(ctx context.Context, o *order, d forge.Driver, out d
 	if err != nil {
 		return nil, err
 	}
-	return envelope, p.record(ctx, o.scope(), nil, Record{Type: RequestDone, Nonce: o.accepted().Nonce, Receipt: string(envelope), Commit: o.commit()})
+	err = p.record(ctx, o.scope(), nil, Record{Type: RequestDone, Nonce: o.accepted().Nonce, Receipt: string(envelope), Commit: o.commit()})
+	return envelope, err
 }
 
 // work is one publication with a credential in hand.
@@ -93,7 +97,20 @@ type work struct {
 	out    done
 
 	separation string
-	moved      string // that the base has, a sentence; "": it has not
+	moved      string // how the base has moved on; "": it has not
+	made       int64  // the number of the pull request that this work has opened
+}
+
+func (w *work) note(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(w.out.notes, s) {
+		w.out.notes = append(w.out.notes, s)
+	}
+}
+
+// record appends a record of this request.
+func (w *work) record(ctx context.Context, r Record) error {
+	r.Nonce = w.o.accepted().Nonce
+	return w.p.record(ctx, w.o.scope(), nil, r)
 }
 
 func (w *work) do(ctx context.Context) (done, error) {
@@ -122,16 +139,9 @@ func (w *work) inspect(ctx context.Context) error {
 
 // history makes sure that the change is upon what the base branch has or had.
 func (w *work) history(ctx context.Context) error {
-	tip, err := w.p.fetch(ctx, w.o, w.remote)
-	if err != nil {
-		return err
-	}
 	base := w.o.handed.Base
-	if tip == base {
-		return nil
-	}
-	within, err := w.p.contains(ctx, w.o, tip, base)
-	if err != nil {
+	tip, within, err := w.p.fetch(ctx, w.o, w.remote, base)
+	if err != nil || tip == base {
 		return err
 	}
 	if !within {
@@ -142,7 +152,7 @@ func (w *work) history(ctx context.Context) error {
 			Hint: "run it again on the new base, or set base-moved: publish at the target"}
 	}
 	w.moved = fmt.Sprintf("%s has moved on since this was validated: from %s to %s", w.o.base(), base, tip)
-	w.out.notes = append(w.out.notes, w.moved)
+	w.note("%s", w.moved)
 	return nil
 }
 
@@ -155,6 +165,9 @@ func (w *work) pulls(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.gone(ctx, list); err != nil {
+		return err
+	}
 	for _, pr := range list {
 		byUs := slices.ContainsFunc(w.state.Closed, func(r PullRow) bool { return r.Number == pr.Number })
 		switch {
@@ -163,6 +176,20 @@ func (w *work) pulls(ctx context.Context) error {
 		case pr.State == forge.Closed && !byUs && !open(list):
 			return &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: "pull request", Message: pr.URL + " was closed by a person",
 				Hint: "reopen it there, then publish again; or run the task under another name"}
+		}
+	}
+	return nil
+}
+
+// gone records those of ours that somebody has closed or merged.
+func (w *work) gone(ctx context.Context, list []forge.PullRequest) error {
+	for _, pr := range list {
+		if pr.State == forge.Open || w.state.pull(pr.Number) < 0 {
+			continue
+		}
+		row := PullRow{Head: pr.Head, Base: pr.Base, Number: pr.Number, URL: pr.URL, Author: pr.Author, Why: "found " + string(pr.State)}
+		if err := w.record(ctx, Record{Type: PullRequestGone, Pull: &row}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -185,13 +212,19 @@ func (w *work) push(ctx context.Context) error {
 			Hint: "somebody has worked on it: it is never overwritten. Merge or move that work, then publish again"}
 	}
 	row := BranchRow{Ref: ref, Commit: commit, Expect: tip}
-	if tip == commit { // an earlier try has done it
-		row.Expect = ""
-		if w.state.Pushing != nil {
-			row.Expect = w.state.Pushing.Expect
+	if tip == "" && w.state.Branch != nil {
+		if err := w.record(ctx, Record{Type: BranchGone, Branch: w.state.Branch}); err != nil {
+			return err
+		}
+	}
+	if tip == commit {
+		for _, was := range []*BranchRow{w.state.Branch, w.state.Pushing} {
+			if was != nil && was.Commit == commit && was.nonce == w.o.accepted().Nonce {
+				row.Expect = was.Expect // an earlier try of this very request has moved it
+			}
 		}
 	} else {
-		if err := w.p.record(ctx, w.o.scope(), nil, Record{Type: BranchIntended, Nonce: w.o.accepted().Nonce, Branch: &row}); err != nil {
+		if err := w.record(ctx, Record{Type: BranchIntended, Branch: &row}); err != nil {
 			return err
 		}
 		if err := w.p.effect("push", func() error { return w.p.send(ctx, w.o, w.remote, tip) }); err != nil {
@@ -199,137 +232,15 @@ func (w *work) push(ctx context.Context) error {
 		}
 	}
 	w.out.replaced = row.Expect
-	return w.p.record(ctx, w.o.scope(), nil, Record{Type: BranchBound, Nonce: w.o.accepted().Nonce, Branch: &row})
+	return w.record(ctx, Record{Type: BranchBound, Branch: &row})
 }
 
 // attach is not worth a publication: what was published is right without it.
 func (w *work) attach(ctx context.Context) error {
-	err := w.p.effect("attach", func() error { return w.p.attach(ctx, w.o, w.remote) })
-	if err != nil {
-		w.out.notes = append(w.out.notes, "the evidence could not be attached: "+publication.Refuse(err).Message)
+	if err := w.p.effect("attach", func() error { return w.p.attach(ctx, w.o, w.remote) }); err != nil {
+		w.note("the evidence could not be attached: %s", publication.Refuse(err).Message)
 	}
 	return nil
-}
-
-// How long and how often a forge that has taken a push is asked whether it knows of it.
-const (
-	seenTimeout = 20 * time.Second
-	seenPause   = 200 * time.Millisecond
-)
-
-// pull has exactly one open pull request, of this commit and with its text.
-func (w *work) pull(ctx context.Context) error {
-	if !w.d.Describe().PullRequests {
-		if c := w.d.Describe().Compare; c != nil && c(w.o.head(), w.o.base()) != "" {
-			w.out.notes = append(w.out.notes, "open a pull request at "+c(w.o.head(), w.o.base()))
-		}
-		return nil
-	}
-	text := w.text()
-	pr, err := w.theOne(ctx, text)
-	if err != nil {
-		return err
-	}
-	if !w.out.opened && pr.Text != text {
-		if err := w.p.effect("edit", func() error { return w.d.Edit(ctx, w.g, pr.Number, text) }); err != nil {
-			return err
-		}
-	}
-	row := PullRow{Head: w.o.head(), Base: w.o.base(), Number: pr.Number, URL: pr.URL, Opened: w.out.opened}
-	if err := w.p.record(ctx, w.o.scope(), nil, Record{Type: PullRequestBound, Nonce: w.o.accepted().Nonce, Pull: &row}); err != nil {
-		return err
-	}
-	return w.seen(ctx, pr.Number)
-}
-
-// seen waits until the forge's own page shows the commit that was pushed: what it merges is what it shows.
-func (w *work) seen(ctx context.Context, number int64) error {
-	for until := time.Now().Add(seenTimeout); ; {
-		pr, err := w.d.Get(ctx, w.g, number)
-		if err == nil && pr.Tip == w.o.commit() {
-			w.out.pull = &pr
-			return nil
-		}
-		if err == nil && pr.State != forge.Open {
-			return no("pull request", "%s was closed while it was being published", pr.URL)
-		}
-		if time.Now().After(until) || ctx.Err() != nil {
-			if err == nil {
-				err = &sallyport.Error{Op: "publish", Code: sallyport.CodeUnavailable, Subject: pr.URL, Message: fmt.Sprintf("the forge shows commit %s, expected %s", pr.Tip, w.o.commit()), Hint: "publish again"}
-			}
-			return err
-		}
-		time.Sleep(seenPause)
-	}
-}
-
-// theOne finds the open pull request, or opens it. A forge's own check for a second one is not atomic, so there may be two
-// for a moment: the older stays.
-func (w *work) theOne(ctx context.Context, text forge.Text) (forge.PullRequest, error) {
-	list, err := w.openOnes(ctx)
-	if err != nil {
-		return forge.PullRequest{}, err
-	}
-	if len(list) == 0 {
-		row := PullRow{Head: w.o.head(), Base: w.o.base()}
-		if err := w.p.record(ctx, w.o.scope(), nil, Record{Type: PullRequestIntended, Nonce: w.o.accepted().Nonce, Pull: &row}); err != nil {
-			return forge.PullRequest{}, err
-		}
-		if list, err = w.create(ctx, text); err != nil {
-			return forge.PullRequest{}, err
-		}
-	}
-	for _, extra := range list[1:] {
-		if err := w.closeExtra(ctx, list[0], extra); err != nil {
-			return forge.PullRequest{}, err
-		}
-	}
-	return list[0], nil
-}
-
-func (w *work) openOnes(ctx context.Context) ([]forge.PullRequest, error) {
-	list, err := w.d.Find(ctx, w.g, w.o.head(), w.o.base())
-	return slices.DeleteFunc(list, func(pr forge.PullRequest) bool { return pr.State != forge.Open }), err
-}
-
-// create opens one, and lists what is open then: a lost answer and a race are both settled by looking. A list may lag.
-func (w *work) create(ctx context.Context, text forge.Text) ([]forge.PullRequest, error) {
-	var made forge.PullRequest
-	err := w.p.effect("create", func() (err error) {
-		made, err = w.d.Create(ctx, w.g, forge.NewPullRequest{Head: w.o.head(), Base: w.o.base(), Text: text, Draft: *w.o.target.Draft && w.d.Describe().Drafts, Labels: w.o.target.Labels})
-		return err
-	})
-	code := sallyport.CodeOf(err)
-	if err != nil && code != sallyport.CodeConflict && code != sallyport.CodeUnknown {
-		return nil, err
-	}
-	w.out.opened = err == nil
-	for try := 1; ; try++ {
-		list, ferr := w.openOnes(ctx)
-		if ferr != nil {
-			return nil, errors.Join(err, ferr)
-		}
-		if made.Number != 0 && !slices.ContainsFunc(list, func(pr forge.PullRequest) bool { return pr.Number == made.Number }) {
-			list = append(list, made) // a list that lags
-		}
-		if len(list) > 0 {
-			return list, nil
-		}
-		if try == 10 || ctx.Err() != nil {
-			return nil, err // not known, and not to be seen: the next try looks first again
-		}
-		time.Sleep(seenPause)
-	}
-}
-
-func (w *work) closeExtra(ctx context.Context, stays, extra forge.PullRequest) error {
-	row := PullRow{Head: extra.Head, Base: extra.Base, Number: extra.Number, URL: extra.URL, Why: "a second one beside " + stays.URL}
-	if err := w.p.record(ctx, w.o.scope(), nil, Record{Type: PullRequestClosed, Nonce: w.o.accepted().Nonce, Pull: &row}); err != nil {
-		return err
-	}
-	return w.p.effect("close", func() error {
-		return w.d.Close(ctx, w.g, extra.Number, "Opened at the same moment as "+stays.URL+", which stays.")
-	})
 }
 
 // text is title and body, from what was verified.

@@ -127,15 +127,15 @@ func (p *Publisher) Publish(ctx context.Context, q publication.Request, pack io.
 	receipt, err := p.publish(ctx, o, separation)
 	if err != nil {
 		why := publication.Refuse(err)
-		err = errors.Join(err, p.record(ctx, o.scope(), nil, Record{Type: RequestRefused, Nonce: o.accepted().Nonce, Why: &sallyport.Reason{Code: why.Code, Message: why.Message, Hint: why.Hint}}))
+		return nil, errors.Join(err, p.record(ctx, o.scope(), nil, Record{Type: RequestRefused, Nonce: o.accepted().Nonce, Why: &sallyport.Reason{Code: why.Code, Message: why.Message, Hint: why.Hint}}))
 	}
-	return receipt, err
+	return receipt, nil
 }
 
 // receive records a request, if nothing speaks against it. A receipt: it was done before.
 func (p *Publisher) receive(ctx context.Context, o *order) ([]byte, error) {
 	a := o.accepted()
-	r := Received{Acceptance: o.digest, Attempt: a.Attempt, Fence: a.Fence, Origin: a.Journal.Origin, Seq: a.Journal.Seq, Hash: a.Journal.Hash}
+	r := Received{Acceptance: o.digest, Attempt: a.Attempt, Fence: a.Fence, Branch: a.Target.Branch, Base: o.base(), Origin: a.Journal.Origin, Seq: a.Journal.Seq, Hash: a.Journal.Hash}
 	used, err := p.ledger.ByNonce(ctx, a.Nonce)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,12 @@ func (p *Publisher) receive(ctx context.Context, o *order) ([]byte, error) {
 
 // lease waits until no other Publisher works for this scope. The kernel gives it back when its holder is gone.
 func (p *Publisher) lease(ctx context.Context, s Scope) (release func(), err error) {
-	name := sallyport.Sum([]byte(s.Target + "\x00" + string(s.WorkOrder))).Hex()[:32]
+	return p.lock(ctx, s.Target+"\x00"+string(s.WorkOrder))
+}
+
+// lock waits for what only one Publisher may do at once.
+func (p *Publisher) lock(ctx context.Context, what string) (release func(), err error) {
+	name := sallyport.Sum([]byte(what)).Hex()[:32]
 	f, err := os.OpenFile(filepath.Join(p.config.State, "locks", name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, unavailable("take the lease", err)
@@ -178,7 +183,7 @@ func (p *Publisher) lease(ctx context.Context, s Scope) (release func(), err err
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, &sallyport.Error{Op: "take the lease", Code: sallyport.CodeUnavailable, Message: "another Publisher works for this work order and target", Err: ctx.Err()}
+			return nil, &sallyport.Error{Op: "take the lease", Code: sallyport.CodeUnavailable, Message: "another Publisher works there", Err: ctx.Err()}
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

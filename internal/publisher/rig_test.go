@@ -188,7 +188,8 @@ func (s *stage) again(o order1) order1 {
 	s.t.Helper()
 	s.seq++
 	c := o.c
-	c.Seq = s.seq
+	s.attempts++
+	c.Seq, c.Fence = s.seq, s.attempts
 	return s.sealed(c, nil)
 }
 
@@ -394,4 +395,23 @@ func (s *stage) types(p *Publisher) map[Type]int {
 		s.t.Fatal(err)
 	}
 	return all
+}
+
+// openExtra has a second pull request of the bot's for the same branch and base. The forge refuses that except to those who
+// ask at the same moment: the first is closed for a moment.
+func (s *stage) openExtra() {
+	t := s.t
+	t.Helper()
+	first := s.pullRequests("open")[0].Number
+	s.forge.ClosePull(t, s.repo, first)
+	s.forge.Do(t, s.bot, http.MethodPost, "/repos/"+s.repo+"/pulls", map[string]string{"head": "sallyport/fix", "base": "main", "title": "Extra"}, nil)
+	s.reopen(first)
+	if n := len(s.pullRequests("open")); n != 2 {
+		t.Fatalf("%d open", n)
+	}
+}
+
+func (s *stage) reopen(number int64) {
+	s.t.Helper()
+	s.forge.Do(s.t, "", http.MethodPatch, fmt.Sprintf("/repos/%s/pulls/%d", s.repo, number), map[string]string{"state": "open"}, nil)
 }

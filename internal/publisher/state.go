@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"fmt"
 	"slices"
 
 	"sallyport.dev/sallyport"
@@ -14,6 +15,7 @@ type State struct {
 	Requests    map[string]Received      // by nonce
 	Receipts    map[string]string        // by nonce
 	Credentials map[string]CredentialRow // by mark: those not proved gone
+	Ref, Base   string                   // the one branch and base of the scope, from the first effect on
 	Branch      *BranchRow               // what was last pushed and is known to have arrived
 	Pushing     *BranchRow               // intended, and not known to have arrived
 	Pushed      []sallyport.ObjectID     // every commit that we ever intended for the branch
@@ -33,8 +35,8 @@ func (s *State) apply(r Record) {
 		s.Heads[r.Request.Origin] = append(s.Heads[r.Request.Origin], *r.Request)
 		s.Requests[r.Nonce] = *r.Request
 	case CredentialIntended, CredentialBound, CredentialFailed:
-		row := s.Credentials[r.Credential.Mark]
-		if row.Mark = r.Credential.Mark; r.Credential.Sealed != nil {
+		row, known := s.Credentials[r.Credential.Mark]
+		if !known || r.Credential.Sealed != nil {
 			row = *r.Credential
 		}
 		row.Proof = r.Credential.Proof
@@ -42,24 +44,31 @@ func (s *State) apply(r Record) {
 	case CredentialGone:
 		delete(s.Credentials, r.Credential.Mark)
 	case BranchIntended:
-		s.Pushing = r.Branch
+		s.Pushing, s.Ref = r.Branch, r.Branch.Ref
+		s.Pushing.nonce = r.Nonce
 		if !slices.Contains(s.Pushed, r.Branch.Commit) {
 			s.Pushed = append(s.Pushed, r.Branch.Commit)
 		}
 	case BranchBound:
 		s.Branch, s.Pushing = r.Branch, nil
+		s.Branch.nonce = r.Nonce
+	case BranchGone:
+		s.Branch = nil
 	case PullRequestIntended:
-		s.Opening = r.Pull
+		s.Opening, s.Base = r.Pull, r.Pull.Base
+		s.Opening.nonce = r.Nonce
 	case PullRequestBound:
-		s.Opening = nil
+		s.Opening, s.Base, r.Pull.nonce = nil, r.Pull.Base, r.Nonce
 		if i := s.pull(r.Pull.Number); i < 0 {
 			s.Pulls = append(s.Pulls, *r.Pull)
 		}
-	case PullRequestClosed:
+	case PullRequestClosed, PullRequestGone:
 		if i := s.pull(r.Pull.Number); i >= 0 {
 			s.Pulls = slices.Delete(s.Pulls, i, i+1)
 		}
-		s.Closed = append(s.Closed, *r.Pull)
+		if r.Type == PullRequestClosed {
+			s.Closed = append(s.Closed, *r.Pull)
+		}
 	case RequestDone:
 		s.Receipts[r.Nonce] = r.Receipt
 	}
@@ -69,16 +78,21 @@ func (s *State) pull(number int64) int {
 	return slices.IndexFunc(s.Pulls, func(p PullRow) bool { return p.Number == number })
 }
 
-// admit says whether a request may go on. nil with a receipt: it is done already.
+// admit says whether a request may go on. One that is done may always be asked for again; one that is not, only while
+// nothing later was received: it would put an older change in the place of a newer one.
 func (s *State) admit(nonce string, r Received) error {
-	if was, ok := s.Requests[nonce]; ok {
-		if was.Acceptance != r.Acceptance {
-			return &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: "nonce", Message: "this nonce was used for another acceptance"}
-		}
+	deny := func(code sallyport.Code, subject, message, hint string) error {
+		return &sallyport.Error{Op: "publish", Code: code, Subject: subject, Message: message, Hint: hint}
+	}
+	was, known := s.Requests[nonce]
+	if known && was.Acceptance != r.Acceptance {
+		return deny(sallyport.CodeDenied, "nonce", "this nonce was used for another acceptance", "")
+	}
+	if _, done := s.Receipts[nonce]; known && done {
 		return nil
 	}
 	if r.Fence < s.Fence {
-		return &sallyport.Error{Op: "publish", Code: sallyport.CodeFenced, Subject: "fence", Message: "a later driver of this work order has published since"}
+		return deny(sallyport.CodeFenced, "fence", "a later driver of this work order has published since", "")
 	}
 	for _, h := range s.Heads[r.Origin] {
 		if h.Seq > r.Seq || h.Seq == r.Seq && h.Hash != r.Hash {
@@ -86,7 +100,10 @@ func (s *State) admit(nonce string, r Received) error {
 		}
 	}
 	if len(s.Heads) > 0 && s.Heads[r.Origin] == nil {
-		return &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: "journal", Message: "the work order belongs to another journal"}
+		return deny(sallyport.CodeDenied, "journal", "the work order belongs to another journal", "")
+	}
+	if s.Ref != "" && s.Ref != r.Branch || s.Base != "" && s.Base != r.Base {
+		return deny(sallyport.CodeDenied, "target", fmt.Sprintf("the work order has its one pull request already, from %s to %s", s.Ref, s.Base), "run the task under another name")
 	}
 	return nil
 }

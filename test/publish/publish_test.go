@@ -1,7 +1,9 @@
 package publish
 
 import (
+	"os/user"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sallyport.dev/sallyport/internal/forge/forgetest"
@@ -52,4 +54,43 @@ func TestPullRequestAgain(t *testing.T) {
 	if list := s.pulls(); len(list) != 1 || list[0].Head.SHA != string(two.Commit) || list[0].Number != p.Number {
 		t.Errorf("after the second: %+v", list)
 	}
+}
+
+// TestApprovers: where policy wants people, a change waits for signatures that only they can make, and the submitter's
+// own does not count.
+func TestApprovers(t *testing.T) {
+	s := open(t, start(t), "shop")
+	for _, who := range []string{"ada", "una"} {
+		s.Command(".", "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", who, "-f", filepath.Join(s.Home, who)).Want(0)
+	}
+	key := func(who string) string { return strings.TrimSpace(s.Read(filepath.Join(s.Home, who+".pub"))) }
+	s.target("credential: {token-file: bot.token}", "approvers: {count: 1, people: [{name: ada, keys: ['"+key("ada")+"']}, {name: "+submitter(t)+", keys: ['"+key("una")+"']}]}")
+	r := s.Run("fix", "echo good > a", "--publish", "pr").Want(10).Says("0 of the 1 approvals").Report()
+	if n := len(s.pulls()); n != 0 || s.tip("sallyport/fix") != "" {
+		t.Fatalf("%d pull requests before anybody approved", n)
+	}
+	sign := func(who, answer string, want int, says string) {
+		t.Helper()
+		term := s.Terminal(".", "approve", string(r.Attempt), "--key", filepath.Join(s.Home, who))
+		term.Shows("Sign that you approve exactly this, with evidence " + string(r.EvidenceDigest))
+		term.Type(answer)
+		term.Shows(says)
+		term.Exits(want)
+	}
+	s.Sallyport("approve", string(r.Attempt), "--key", filepath.Join(s.Home, "ada")).Want(10).Says("no terminal")
+	sign("ada", "n", 10, "not signed")
+	sign("una", "y", 10, "0 of the 1 approvals")
+	sign("ada", "y", 0, "ACCEPTED")
+	if list := s.pulls(); len(list) != 1 || list[0].Head.SHA != string(r.Commit) || !strings.Contains(list[0].Body, "ada") {
+		t.Errorf("%+v", list)
+	}
+}
+
+// submitter is whoever runs the tests, as Mission Control names them.
+func submitter(t *testing.T) string {
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Username
 }

@@ -116,6 +116,15 @@ func (d *Driver) Revoke(ctx context.Context, g forge.Grant) error {
 	return err
 }
 
+// RevokeMark ends the token that bears a mark, if there is one: its secret was in an answer that nobody got.
+func (d *Driver) RevokeMark(ctx context.Context, mark string) error {
+	if d.c.Mint == nil || mark == "" || strings.IndexFunc(mark[:1], isLetter) != 0 {
+		return &sallyport.Error{Op: opRevoke, Code: sallyport.CodeInvalid, Subject: d.web, Message: "no token is named so"}
+	}
+	_, err := d.end(ctx, mark)
+	return err
+}
+
 const opRevoke = "end a token"
 
 // end deletes a token by id or name; false: there is none.

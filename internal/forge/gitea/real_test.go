@@ -366,3 +366,34 @@ func TestCompareIsAPageOfTheForge(t *testing.T) {
 		t.Errorf("%v, %v", u, err)
 	}
 }
+
+// A token whose answer was lost is ended by its mark, and only it; a mark that names none is as good as ended.
+func TestRevokeMark(t *testing.T) {
+	r := start(t)
+	r.mint = true
+	d := driver(t, r.config(t, forgetest.Options{}))
+	ctx := t.Context()
+	lost, err := d.Mint(ctx, "sallyport-lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := d.Mint(ctx, "sallyport-other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.RevokeMark(ctx, "sallyport-lost"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Find(ctx, lost, "x", "main"); sallyport.CodeOf(err) != sallyport.CodeDenied {
+		t.Errorf("it is alive: %v", err)
+	}
+	if _, err := d.Find(ctx, other, "x", "main"); err != nil {
+		t.Errorf("another one was ended: %v", err)
+	}
+	// A number would be another token's id.
+	if err := d.RevokeMark(ctx, other.ID); sallyport.CodeOf(err) != sallyport.CodeInvalid || err == nil {
+		t.Errorf("by its id: %v", err)
+	}
+}

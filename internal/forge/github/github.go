@@ -189,7 +189,7 @@ func readKey(file string) (crypto.Signer, error) {
 // one is opened.
 func (d *Driver) Describe() forge.Description {
 	return forge.Description{
-		Kind: "github", Repository: d.web, PullRequests: true, Mints: d.cfg.App != nil, Drafts: true,
+		Kind: "github", Repository: d.web, PullRequests: true, Mints: d.cfg.App != nil, Drafts: true, Lives: tokenLife + clockSkew,
 		Compare: func(head, base string) string {
 			return d.web + "/compare/" + segments(base) + "..." + segments(head) + "?expand=1"
 		},

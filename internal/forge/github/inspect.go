@@ -60,7 +60,11 @@ func (d *Driver) branch(ctx context.Context, op string, g forge.Grant, name stri
 		if err != nil {
 			return nil, err
 		}
-		return c.Do(req, &b)
+		res, err := c.Do(req, &b)
+		if objectID(b.GetCommit().GetSHA()) == "" {
+			err = cmp.Or(err, errNothing)
+		}
+		return res, err
 	})
 	return b, err
 }

@@ -180,7 +180,7 @@ type branch struct {
 
 func (d *Driver) branch(ctx context.Context, op string, g forge.Grant, name string) (b branch, err error) {
 	_, err = d.ask(ctx, g.Secret, forge.Request{Op: op, Method: http.MethodGet, Path: d.at + "/repository/branches/" + url.PathEscape(name),
-		Into: &b, Check: func() bool { return b.Name == name }})
+		Into: &b, Check: func() bool { return b.Name == name && objectID(b.Commit.ID) != "" }})
 	return b, err
 }
 
