@@ -156,8 +156,14 @@ func TestSSHCertificatePublishes(t *testing.T) {
 }
 
 // TestSSHCertificateIsSweptAfterACrash: killed after the intention, or with the credential sealed, a Publisher leaves a key, which
-// whoever comes next deletes.
+// whoever comes next deletes, also when the certificate has expired long ago.
 func TestSSHCertificateIsSweptAfterACrash(t *testing.T) {
+	for name, later := range map[string]time.Duration{"at once": 0, "the next day": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) { certificateIsSwept(t, later) })
+	}
+}
+
+func certificateIsSwept(t *testing.T, later time.Duration) {
 	s, p, _ := certifiedStage(t)
 	d, err := p.options.Driver(s.config.Targets[0])
 	if err != nil {
@@ -192,6 +198,7 @@ func TestSSHCertificateIsSweptAfterACrash(t *testing.T) {
 	if n := len(keysLeft(t, s)); n != 2 {
 		t.Fatalf("%d keys before", n)
 	}
+	p.options.Now = func() time.Time { return time.Now().Add(later) }
 	if _, err := p.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (p *Publisher) sweep(ctx context.Context, s *State, d forge.Driver) (lost [
 	var all []error
 	for _, mark := range slices.Sorted(maps.Keys(s.Credentials)) {
 		row := s.Credentials[mark]
-		if p.ended(row) {
+		if p.ended(row) && !p.keepsKey(row) {
 			all = append(all, p.record(ctx, s.Scope, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: mark, Proof: "it has ended by itself at " + row.Expires}}))
 			continue
 		}
@@ -122,6 +122,12 @@ func (p *Publisher) ended(row CredentialRow) bool {
 }
 
 const clockSkew = 5 * time.Minute
+
+// keepsKey says that a private key's file goes with a credential: that does not end by itself.
+func (p *Publisher) keepsKey(row CredentialRow) bool {
+	g, err := p.unsealed(row)
+	return err == nil && g.Key != ""
+}
 
 func (p *Publisher) unsealed(row CredentialRow) (g forge.Grant, err error) {
 	b, err := p.sealer.Decrypt(row.Sealed)
