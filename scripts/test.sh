@@ -17,6 +17,7 @@ need ssh-keygen openssh-client
 need bwrap bubblewrap
 need qemu-system-x86_64 qemu-system-x86
 need ssh openssh-client
+PATH=$PATH:/usr/sbin need sshd openssh-server # the tests start their own, on loopback
 scripts/gitea.sh >/dev/null # the forge that the drivers are tried on: minutes the first time, then nothing
 want=$(awk '$1=="modernc.org/libc"{print $2}' "$(go list -m -f '{{.Dir}}' modernc.org/sqlite)/go.mod")
 have=$(go list -m -f '{{.Version}}' modernc.org/libc)

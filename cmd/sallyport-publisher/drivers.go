@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,9 @@ func driver(t publisher.Target) (forge.Driver, error) {
 		if c.TokenFile != "" {
 			g.Credential = secretFile(c.TokenFile)
 		}
+		if ca := c.SSHCA; ca != nil {
+			g.CA = &git.CA{Certificate: ca.Certificate(), Key: secretBytes(ca.Key), Folder: ca.Folder}
+		}
 		return git.New(g)
 	}
 	return nil, &sallyport.Error{Op: "choose the forge", Code: sallyport.CodeUnsupported, Subject: t.Kind, Message: "this version has no driver for it"}
@@ -70,13 +74,29 @@ func loaded(path string, fi os.FileInfo) bool {
 	return dir != "" && filepath.Dir(path) == filepath.Clean(dir) && ok && st.Uid == 0 && fi.Mode().Perm() == 0o440
 }
 
-// secretFile reads a secret each time that it is needed, from a file that nobody else can read.
+// secretFile reads a secret of one line each time that it is needed, from a file that nobody else can read.
 func secretFile(path string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) {
-		fail := func(code sallyport.Code, message, hint string, err error) (string, error) {
-			return "", &sallyport.Error{Op: "read a credential", Code: code, Subject: path, Message: message, Hint: hint, Err: err}
+	read := secretBytes(path)
+	return func(ctx context.Context) (string, error) {
+		b, err := read(ctx)
+		if err != nil {
+			return "", err
 		}
-		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		s := strings.TrimSpace(string(b))
+		if s == "" || strings.ContainsAny(s, "\r\n") {
+			return "", &sallyport.Error{Op: "read a credential", Code: sallyport.CodeInvalid, Subject: path, Message: "expected one line"}
+		}
+		return s, nil
+	}
+}
+
+// secretBytes is secretFile for a whole file.
+func secretBytes(path string) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) {
+		fail := func(code sallyport.Code, message, hint string, err error) ([]byte, error) {
+			return nil, &sallyport.Error{Op: "read a credential", Code: code, Subject: path, Message: message, Hint: hint, Err: err}
+		}
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return fail(sallyport.CodeNotFound, "", "", err)
 		}
@@ -87,17 +107,15 @@ func secretFile(path string) func(context.Context) (string, error) {
 			return fail(sallyport.CodeUnavailable, "", "", err)
 		case !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0 && !loaded(path, fi):
 			return fail(sallyport.CodeDenied, "others can read it", "chmod 600 "+path, nil)
+		case fi.Size() == 0:
+			return fail(sallyport.CodeInvalid, "it is empty", "", nil)
 		case fi.Size() > 64<<10:
 			return fail(sallyport.CodeInvalid, "expected a secret of at most 64 KiB", "", nil)
 		}
 		b := make([]byte, fi.Size())
-		if _, err := f.Read(b); err != nil {
-			return fail(sallyport.CodeInvalid, "it is empty", "", nil)
+		if _, err := io.ReadFull(f, b); err != nil {
+			return fail(sallyport.CodeUnavailable, "", "", err)
 		}
-		s := strings.TrimSpace(string(b))
-		if s == "" || strings.ContainsAny(s, "\r\n") {
-			return fail(sallyport.CodeInvalid, "expected one line", "", nil)
-		}
-		return s, nil
+		return b, nil
 	}
 }

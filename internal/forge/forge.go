@@ -93,6 +93,8 @@ type Remote struct {
 	Header string
 	// SSH is the whole command for GIT_SSH_COMMAND; "": not over SSH.
 	SSH string
+	// PushSSH is SSH for pushing, where one credential is not good for both; "": SSH.
+	PushSSH string
 	// CAFile has the certificates that an HTTPS server is verified with; "": the system's.
 	CAFile string
 }

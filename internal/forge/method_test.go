@@ -30,9 +30,12 @@ func TestNobodyCanMerge(t *testing.T) {
 				}
 			}
 		}
-		// An exported method beyond the contract is a way past it.
-		if d.NumMethod() != contract.NumMethod() {
-			t.Errorf("%v has %d methods, the contract %d", d, d.NumMethod(), contract.NumMethod())
+		// An exported method beyond the contract is a way past it; the one that ends a credential is none.
+		for i := range d.NumMethod() {
+			name := d.Method(i).Name
+			if _, ok := contract.MethodByName(name); !ok && name != "RevokeMark" {
+				t.Errorf("%v has %s, the contract has not", d, name)
+			}
 		}
 	}
 }

@@ -36,6 +36,9 @@ func PushRef(ctx context.Context, gitDir string, r Remote, commit, expect sallyp
 			return err
 		}
 	}
+	if r.PushSSH != "" {
+		g.remote.SSH = r.PushSSH
+	}
 	s, err := g.run(ctx, "push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--no-progress", "--recurse-submodules=no",
 		"--force-with-lease="+ref+":"+string(expect), "--", r.URL, string(commit)+":"+ref)
 	if err != nil {

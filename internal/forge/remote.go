@@ -10,11 +10,19 @@ import (
 
 // SSHCommand is a Remote's SSH for a private key's file and a file of host keys: no agent, no configuration of anybody, no
 // question asked, and no server that is not in the file.
-func SSHCommand(key, knownHosts string) string {
+func SSHCommand(key, knownHosts string) string { return sshCommand(key, knownHosts) }
+
+// SSHCertificateCommand is SSHCommand with the file of a certificate for the key.
+func SSHCertificateCommand(key, certificate, knownHosts string) string {
+	return sshCommand(key, knownHosts, "-o", "CertificateFile="+sshPath(certificate))
+}
+
+func sshCommand(key, knownHosts string, more ...string) string {
 	words := []string{"ssh", "-F", "/dev/null", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none",
 		"-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile=" + sshPath(knownHosts), "-o", "GlobalKnownHostsFile=/dev/null",
 		"-o", "PreferredAuthentications=publickey", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15",
 		"-o", "ForwardAgent=no", "-o", "ClearAllForwardings=yes", "-o", "LogLevel=ERROR", "-i", key}
+	words = append(words, more...)
 	for i, w := range words {
 		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}

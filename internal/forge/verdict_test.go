@@ -30,6 +30,18 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestSSHCertificateCommandIsQuoted(t *testing.T) {
+	got := SSHCertificateCommand("/k", `/a "certi 50%' cate`, "/hosts")
+	for _, want := range []string{`'CertificateFile="/a \"certi 50%%'\'' cate"'`, "'-i' '/k'", "'-F' '/dev/null'", `'UserKnownHostsFile="/hosts"'`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s lacks %s", got, want)
+		}
+	}
+	if strings.Contains(SSHCommand("/k", "/hosts"), "CertificateFile") {
+		t.Error("a key alone has a certificate")
+	}
+}
+
 func TestSSHCommandIsQuoted(t *testing.T) {
 	got := SSHCommand("/k e'y", `/hosts "50%"`)
 	for _, want := range []string{`'-i' '/k e'\''y'`, `'UserKnownHostsFile="/hosts \"50%%\""'`, "'StrictHostKeyChecking=yes'", "'IdentityAgent=none'", "'-F' '/dev/null'"} {

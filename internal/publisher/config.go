@@ -2,17 +2,20 @@ package publisher
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/goccy/go-yaml"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/forge"
 )
 
 // Config is publisher.yaml. It is the Publisher's own: Mission Control needs not be able to read it.
@@ -62,6 +65,16 @@ type Source struct {
 	// project of this number, if it is given.
 	Owner     string `yaml:"owner-token-file"`
 	ProjectID int64  `yaml:"project-id"`
+	SSHCA     *SSHCA `yaml:"ssh-ca"`
+}
+
+// SSHCA makes a key and an OpenSSH certificate for each publication, for plain git.
+type SSHCA struct {
+	Key       string        `yaml:"key"`       // file of the private key that signs; nobody else can read it
+	Principal string        `yaml:"principal"` // whom the server takes us for
+	Valid     time.Duration `yaml:"valid"`     // from now; default 5m
+	Command   string        `yaml:"command"`   // git-receive-pack 'PATH': all that a certificate is good for, beside reading the same
+	Folder    string        `yaml:"folder"`    // where key and certificate lie meanwhile; default STATE/certificates
 }
 
 // App is a GitHub App.
@@ -141,6 +154,9 @@ func (c *Config) check(dir string) *sallyport.Error {
 			return wrong(fmt.Sprintf("targets[%d].repository", i), "%s comes twice", t.Repository)
 		}
 		seen[t.Repository] = true
+		if ca := t.Credential.SSHCA; ca != nil && ca.Folder == "" {
+			ca.Folder = filepath.Join(c.State, "certificates")
+		}
 	}
 	return nil
 }
@@ -199,24 +215,30 @@ func (t *Target) check(dir string) *sallyport.Error {
 		return wrong("approvers", "expected a count from 1 to the number of people, found %d of %d", a.Count, len(a.People))
 	}
 	t.CAFile = under(dir, t.CAFile)
+	if t.Credential.SSHCA != nil && (t.Kind != "git" || !strings.HasPrefix(cmp.Or(t.Push, t.Repository), "ssh://")) {
+		return wrong("credential.ssh-ca", "a certificate is for kind git with an address ssh://…, in push or repository")
+	}
 	return t.Credential.check(dir, u.Scheme == "file")
 }
 
 // check: none says that the target takes no credential, a folder of this machine.
 func (s *Source) check(dir string, none bool) *sallyport.Error {
 	ways := 0
-	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil, s.Owner != ""} {
+	for _, given := range []bool{s.TokenFile != "", s.Password != "", s.App != nil, s.SSHCA != nil, s.Owner != ""} {
 		if given {
 			ways++
 		}
 	}
 	if ways > 1 || ways == 0 && s.SSHKey == "" && !none {
-		return wrong("credential", "expected one of token-file, password-file (with user), owner-token-file, app, or ssh-key")
+		return wrong("credential", "expected one of token-file, password-file (with user), owner-token-file, app, ssh-ca, or ssh-key")
 	}
 	if s.Password != "" && s.User == "" {
 		return wrong("credential.user", "expected whose password it is")
 	}
-	if s.SSHKey != "" && s.KnownHost == "" {
+	if s.SSHKey != "" && s.SSHCA != nil {
+		return wrong("credential", "expected ssh-key or ssh-ca, found both")
+	}
+	if (s.SSHKey != "" || s.SSHCA != nil) && s.KnownHost == "" {
 		return wrong("credential.known-hosts", "expected the file with the server's key: it is never asked for")
 	}
 	if s.App != nil && (s.App.ID == "" || s.App.KeyFile == "") {
@@ -228,7 +250,29 @@ func (s *Source) check(dir string, none bool) *sallyport.Error {
 	if s.App != nil {
 		s.App.KeyFile = under(dir, s.App.KeyFile)
 	}
+	if s.SSHCA != nil {
+		return s.SSHCA.check(dir)
+	}
 	return nil
+}
+
+func (s *SSHCA) check(dir string) *sallyport.Error {
+	if s.Key == "" {
+		return wrong("credential.ssh-ca.key", "expected the file of the private key that signs certificates")
+	}
+	if s.Valid == 0 {
+		s.Valid = forge.DefaultCertificate
+	}
+	if part, expected := s.Certificate().Check(); part != "" {
+		return wrong("credential.ssh-ca."+part, "%s", expected)
+	}
+	s.Key, s.Folder = under(dir, s.Key), under(dir, s.Folder)
+	return nil
+}
+
+// Certificate is what is asked for.
+func (s *SSHCA) Certificate() forge.Certificate {
+	return forge.Certificate{Principal: s.Principal, Valid: s.Valid, Push: s.Command}
 }
 
 // guards is the glob that keeps path from being published, "" if none does.

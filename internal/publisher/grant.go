@@ -84,7 +84,7 @@ func (p *Publisher) sealed(mark string, g forge.Grant) (CredentialRow, error) {
 func (p *Publisher) revoke(ctx context.Context, s Scope, d forge.Driver, mark string, g forge.Grant) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()
-	row := CredentialRow{Mark: mark, Proof: "the forge revoked it"}
+	row := CredentialRow{Mark: mark, Proof: "it was revoked"}
 	if err := p.effect("revoke", func() error { return d.Revoke(ctx, g) }); err != nil {
 		row.Proof = "not revoked: " + publication.Refuse(err).Message
 		return errors.Join(err, p.record(ctx, s, nil, Record{Type: CredentialFailed, Credential: &row}))
@@ -97,7 +97,7 @@ func (p *Publisher) sweep(ctx context.Context, s *State, d forge.Driver) (lost [
 	var all []error
 	for _, mark := range slices.Sorted(maps.Keys(s.Credentials)) {
 		row := s.Credentials[mark]
-		if p.ended(row) {
+		if p.ended(row) && !p.keepsKey(row) {
 			all = append(all, p.record(ctx, s.Scope, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: mark, Proof: "it has ended by itself at " + row.Expires}}))
 			continue
 		}
@@ -122,6 +122,12 @@ func (p *Publisher) ended(row CredentialRow) bool {
 }
 
 const clockSkew = 5 * time.Minute
+
+// keepsKey says that a private key's file goes with a credential: that does not end by itself.
+func (p *Publisher) keepsKey(row CredentialRow) bool {
+	g, err := p.unsealed(row)
+	return err == nil && g.Key != ""
+}
 
 func (p *Publisher) unsealed(row CredentialRow) (g forge.Grant, err error) {
 	b, err := p.sealer.Decrypt(row.Sealed)
@@ -148,7 +154,7 @@ func (p *Publisher) forget(ctx context.Context, s Scope, d forge.Driver, row Cre
 	if err := p.effect("revoke", func() error { return f.RevokeMark(ctx, row.Mark) }); err != nil {
 		return err
 	}
-	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: row.Mark, Proof: "the forge has none of that mark"}})
+	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: row.Mark, Proof: "there is none of that mark"}})
 }
 
 // life says in words how long a credential lives that nobody revokes.

@@ -1,5 +1,5 @@
 // Package git is the driver for a plain git server: it is pushed to, and a person does the rest. Over HTTPS with a token or
-// password, or over SSH with a key.
+// password, or over SSH with a key or with a certificate that is made for each publication.
 package git
 
 import (
@@ -19,8 +19,9 @@ type Config struct {
 	User       string // "": git
 	Credential func(context.Context) (string, error)
 	CAFile     string // for the server's HTTPS; "": the system's
-	// Key and KnownHosts are files, for SSH.
+	// Key and KnownHosts are files, for SSH. In place of Key, CA makes one for each publication.
 	Key, KnownHosts string
+	CA              *CA
 	// Compare is where a person opens a pull request by hand, with {head} and {base} in it; "": there is no such place.
 	Compare string
 }
@@ -41,9 +42,11 @@ func New(c Config) (*Driver, error) {
 	switch {
 	case password || u.User != nil && u.Scheme != "ssh":
 		return nil, invalid(u.Host, "no password belongs into the address, and a user only with ssh")
+	case c.CA != nil && u.Scheme != "ssh":
+		return nil, invalid(u.Host, "a certificate is for ssh only")
 	case u.Scheme == "ssh":
-		if c.Key == "" || c.KnownHosts == "" {
-			return nil, invalid(c.URL, "ssh needs the files of a key and of the server's host key")
+		if (c.Key == "") == (c.CA == nil) || c.KnownHosts == "" {
+			return nil, invalid(c.URL, "ssh needs the file of a key, or what makes one, and the file of the server's host key")
 		}
 	case u.Scheme == "https", u.Scheme == "http" && forge.Loopback(u.Hostname()):
 		if c.Credential == nil {
@@ -54,6 +57,13 @@ func New(c Config) (*Driver, error) {
 	}
 	if c.User == "" {
 		c.User = "git"
+	}
+	if c.CA != nil {
+		ca := *c.CA
+		if err := ca.check(); err != nil {
+			return nil, err
+		}
+		c.CA = &ca
 	}
 	return &Driver{c, u.Scheme}, nil
 }
@@ -69,15 +79,18 @@ func (d *Driver) Describe() forge.Description {
 		return forge.Description{Kind: "git"} // New has parsed it
 	}
 	u.User = nil
-	return forge.Description{Kind: "git", Repository: u.String(), Compare: d.compare}
+	return forge.Description{Kind: "git", Repository: u.String(), Mints: d.c.CA != nil, Compare: d.compare}
 }
 
 func (d *Driver) compare(head, base string) string {
 	return strings.NewReplacer("{head}", url.QueryEscape(head), "{base}", url.QueryEscape(base)).Replace(d.c.Compare)
 }
 
-// Mint implements forge.Driver: what is configured.
-func (d *Driver) Mint(ctx context.Context, _ string) (forge.Grant, error) {
+// Mint implements forge.Driver: a key with its certificate, or what is configured.
+func (d *Driver) Mint(ctx context.Context, mark string) (forge.Grant, error) {
+	if d.c.CA != nil {
+		return d.mintCertificate(ctx, mark)
+	}
 	g := forge.Grant{Class: forge.ClassConfigured}
 	switch d.scheme {
 	case "ssh":
@@ -95,13 +108,14 @@ func (d *Driver) Mint(ctx context.Context, _ string) (forge.Grant, error) {
 	return g, nil
 }
 
-// Revoke implements forge.Driver.
-func (d *Driver) Revoke(context.Context, forge.Grant) error { return nil }
-
 // Remote implements forge.Driver.
 func (d *Driver) Remote(g forge.Grant) forge.Remote {
 	r := forge.Remote{URL: d.c.URL, CAFile: d.c.CAFile}
 	switch {
+	case g.Key != "" && g.Class == forge.ClassMinted:
+		read, push := d.certificates(g)
+		r.SSH = forge.SSHCertificateCommand(g.Key, read, d.c.KnownHosts)
+		r.PushSSH = forge.SSHCertificateCommand(g.Key, push, d.c.KnownHosts)
 	case g.Key != "":
 		r.SSH = forge.SSHCommand(g.Key, d.c.KnownHosts)
 	case g.Secret != "":
@@ -119,13 +133,16 @@ func (d *Driver) Inspect(ctx context.Context, g forge.Grant, base string) (forge
 	if tip == "" {
 		return forge.Inspection{}, d.fail("look at the base branch", sallyport.CodeNotFound, "there is no branch "+forge.Words(base), nil)
 	}
-	return forge.Inspection{
+	in := forge.Inspection{
 		RepositoryID: d.Describe().Repository, Base: tip, // whether it is private, nobody says
 		Findings: []forge.Finding{
 			{Code: "not-told", Message: "A plain git server does not tell what a credential may do, nor what guards a branch. Let a hook there refuse all but our branches."},
-			{Code: "long-lived", Message: "The configured credential is good until somebody takes it away."},
 		},
-	}, nil
+	}
+	if g.Class != forge.ClassMinted {
+		in.Findings = append(in.Findings, forge.Finding{Code: "long-lived", Message: "The configured credential is good until somebody takes it away."})
+	}
+	return in, nil
 }
 
 // Find implements forge.Driver: there are none.
