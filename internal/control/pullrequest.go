@@ -378,12 +378,12 @@ func PublisherEnv() []string {
 // PublisherProgram is the program of a Publisher.
 func PublisherProgram() (string, error) { return besideUs(publisherProgram) }
 
-// besideUs is a program of ours: where this one is, else on PATH.
+// besideUs is a program of ours: in the folder that SALLYPORT_LIBEXEC names, where this one is, else on PATH.
 func besideUs(name string) (string, error) {
 	self, err := os.Executable()
-	if err == nil {
-		path := filepath.Join(filepath.Dir(self), name)
-		if _, err := os.Stat(path); err == nil {
+	for _, dir := range []string{os.Getenv("SALLYPORT_LIBEXEC"), filepath.Dir(self)} {
+		path := filepath.Join(dir, name)
+		if _, serr := os.Stat(path); err == nil && dir != "" && serr == nil {
 			return path, nil
 		}
 	}
