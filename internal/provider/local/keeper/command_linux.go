@@ -155,13 +155,25 @@ func (k *keeper) reap(c *command, drained chan struct{}) {
 	k.finish(e)
 }
 
+// firstPatience is for what comes with the end of a command that was killed: a first process that is about to end, and
+// this keeper, whose other threads may already be dead. Its last one must say nothing of a command that died with them.
+const firstPatience = 200 * time.Millisecond
+
 // firstIsGone reports whether the sandbox's first process has ended or is ending: then its end is why the kernel killed the
 // command. Nothing inside can end it.
 func (k *keeper) firstIsGone() bool {
 	k.mu.Lock()
 	s := k.sandbox
 	k.mu.Unlock()
-	return s != nil && s.ending()
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.gone:
+		return true
+	case <-time.After(firstPatience):
+		return s.ending()
+	}
 }
 
 // finish makes the end durable, then known.
