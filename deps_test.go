@@ -12,7 +12,7 @@ var arrows = map[string]string{
 	"": "",
 
 	"cmd/sallyport":           "internal/cli internal/contain internal/control internal/provider internal/provider/local",
-	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/forge/gitlab internal/publisher",
+	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/forge/gitlab internal/githubapp internal/publisher",
 	"cmd/sallyport-keeper":    "internal/provider/local/keeper",
 	"cmd/sallyport-runner":    "internal/runner",
 
@@ -61,7 +61,7 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/approval internal/publication internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
+	"internal/control": "internal/approval internal/publication internal/pulltext internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
 	"internal/cli":     "internal/approval internal/agent internal/control internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen",
 }
 

@@ -16,6 +16,7 @@ import (
 	"sallyport.dev/sallyport/internal/forge/gitea"
 	"sallyport.dev/sallyport/internal/forge/github"
 	"sallyport.dev/sallyport/internal/forge/gitlab"
+	"sallyport.dev/sallyport/internal/githubapp"
 	"sallyport.dev/sallyport/internal/publisher"
 )
 
@@ -37,7 +38,15 @@ func driver(t publisher.Target) (forge.Driver, error) {
 	case "github":
 		g := github.Config{URL: t.Repository, API: t.API, CAFile: t.CAFile}
 		if c.App != nil {
-			g.App, g.RepositoryID = &github.App{ID: c.App.ID, KeyFile: c.App.KeyFile, Installation: c.App.Installation}, c.App.RepositoryID
+			pem, err := secretBytes(c.App.KeyFile)(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			key, err := githubapp.Key(pem)
+			if err != nil {
+				return nil, &sallyport.Error{Op: "read a credential", Code: sallyport.CodeInvalid, Subject: c.App.KeyFile, Message: "the App's key is " + err.Error(), Hint: "download one in the App's settings"}
+			}
+			g.App, g.RepositoryID = &github.App{ID: c.App.ID, Key: key, Installation: c.App.Installation}, c.App.RepositoryID
 		} else {
 			g.Credential = secretFile(c.TokenFile)
 		}

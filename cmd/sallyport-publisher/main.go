@@ -34,6 +34,9 @@ docs/guide-publishing.md sets it up for GitHub, GitLab, Gitea and plain git.
 `
 
 func main() {
+	// Credentials pass through here: no core file, and no look from a process of the same user.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sallyport-publisher: "+err.Error())
 		if hint := sallyport.HintOf(err); hint != "" {

@@ -32,7 +32,7 @@ type Control interface {
 
 	Cancel(ctx context.Context, id, who, why string) error
 	Approve(ctx context.Context, id, who, why string) (journal.Attempt, error)
-	SignApproval(ctx context.Context, id, who string, key approval.Signer) error
+	SignApproval(ctx context.Context, id string, shown sallyport.Digest, who string, key approval.Signer) error
 	Reject(ctx context.Context, id, who, why string) (journal.Attempt, error)
 	Retry(ctx context.Context, id, message string) (sallyport.AttemptID, error)
 	Publish(ctx context.Context, id string) (journal.Attempt, error)

@@ -32,7 +32,7 @@ after an attempt is accepted. Exit codes as for run.`,
 				if err := a.askToSign(c, at); err != nil {
 					return at, err
 				}
-				if err := c.SignApproval(ctx, id, a.Who, approval.KeyFile{Path: key, Notices: a.Stderr}); err != nil {
+				if err := c.SignApproval(ctx, id, at.Report.EvidenceDigest, a.Who, approval.KeyFile{Path: key, Notices: a.Stderr}); err != nil {
 					return at, err
 				}
 				if at.Report.State == sallyport.AttemptAccepted {

@@ -181,7 +181,7 @@ func (f *fake) Cancel(_ context.Context, id, who, why string) error {
 	return f.cancel(id, who, why)
 }
 
-func (f *fake) SignApproval(_ context.Context, id, who string, _ approval.Signer) error {
+func (f *fake) SignApproval(_ context.Context, id string, _ sallyport.Digest, who string, _ approval.Signer) error {
 	f.called("sign " + id + " " + who)
 	return nil
 }

@@ -84,7 +84,23 @@ func (a *app) verifyPull(ctx context.Context, address string, files verifyFiles,
 	if err := os.WriteFile(files.evidence, envelope, 0o600); err != nil {
 		return err
 	}
+	acceptance, err := g.run("show", "refs/attached:"+evidence.AttachedAcceptance)
+	if err != nil {
+		return err
+	}
+	trusted, err := a.publicKeys(keys)
+	if err != nil {
+		return err
+	}
+	accepted, err := evidence.ReadAcceptance(acceptance, envelope, trusted)
+	if err == nil && strings.TrimSuffix(accepted.Predicate.Target.Repository, ".git") != strings.TrimSuffix(pr.repository, ".git") {
+		err = &sallyport.Error{Op: "verify", Code: sallyport.CodeDenied, Subject: "repository", Message: "it was accepted for " + screen.Line(accepted.Predicate.Target.Repository)}
+	}
+	if err != nil {
+		return &exitError{code: ExitRejected, err: err}
+	}
 	a.say("%s is at commit %s.", screen.Line(address), head)
+	a.say("Proved: that key accepted it for %s, to change %s.", screen.Line(accepted.Predicate.Target.Repository), screen.Line(accepted.Predicate.Target.Base))
 	return a.verify(files, keys, want)
 }
 

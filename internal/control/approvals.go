@@ -37,10 +37,15 @@ func (c *Control) approvals(id sallyport.AttemptID) ([]string, error) {
 
 // SignApproval signs a person's approval of an Attempt as it stands, with their own key: its evidence and its target, and
 // nothing else. Only a Publisher that pins the key can make anything of it. CodeConflict: it has no evidence, or goes nowhere.
-func (c *Control) SignApproval(ctx context.Context, id, who string, key approval.Signer) error {
+//
+// shown is the evidence that the person was shown: CodeConflict too where it is another one by now.
+func (c *Control) SignApproval(ctx context.Context, id string, shown sallyport.Digest, who string, key approval.Signer) error {
 	at, err := c.Attempt(ctx, id)
 	if err != nil {
 		return err
+	}
+	if at.Report.EvidenceDigest != shown {
+		return &sallyport.Error{Op: "approve", Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "its evidence has changed since you were shown it", Hint: "look at it again: call the same command"}
 	}
 	m, err := c.manifest(at.Report.Manifest)
 	if err != nil {

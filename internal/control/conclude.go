@@ -19,6 +19,7 @@ import (
 	"sallyport.dev/sallyport/internal/inspect"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/pulltext"
 	"sallyport.dev/sallyport/internal/screen"
 )
 
@@ -290,7 +291,8 @@ func message(m sallyport.Manifest, at journal.Attempt) string {
 		b.WriteString("\nThe agent's own words (claims, not checked):\n\n")
 		for _, c := range at.Imported.Commits {
 			for _, l := range strings.Split(strings.TrimSpace(c), "\n") {
-				b.WriteString("> " + l + "\n")
+				// A forge reads commits too: [skip ci] in the newest would keep its own checks away.
+				b.WriteString("> " + pulltext.Inert(l, maxQuoted) + "\n")
 			}
 		}
 	}
@@ -298,6 +300,9 @@ func message(m sallyport.Manifest, at journal.Attempt) string {
 	fmt.Fprintf(&b, "\nWorkOrder: %s\nAttempt: %s\nManifest: %s\nEvidence: nonce:%s\n", at.Report.WorkOrder, at.Report.Attempt, at.Report.Manifest, nonceOf(at.Report.Attempt, at.Report.Manifest))
 	return b.String()
 }
+
+// maxQuoted is the longest line of an agent's that is quoted whole.
+const maxQuoted = 200
 
 // branchOf is the one branch of a WorkOrder.
 func branchOf(m sallyport.Manifest) string { return "refs/heads/sallyport/" + m.Name }

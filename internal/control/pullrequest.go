@@ -358,16 +358,17 @@ func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func()
 	if err := cmd.Start(); err != nil {
 		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeUnavailable, Subject: program, Err: err})
 	}
+	go func() { _ = cmd.Wait() }() // it ends what it has begun, whoever waits for the answer
 	if conn, err = net.FileConn(ours); err != nil {
 		return fail(err)
 	}
-	return conn, keys, func() { conn.Close(); _ = cmd.Wait() }, nil
+	return conn, keys, func() { conn.Close() }, nil
 }
 
 // PublisherEnv is what a child needs to find its way, and nothing of ours.
 func PublisherEnv() []string {
 	var env []string
-	for _, name := range []string{"HOME", "PATH", "LANG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "NO_PROXY"} {
+	for _, name := range []string{"HOME", "PATH", "LANG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}

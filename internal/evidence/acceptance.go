@@ -172,6 +172,23 @@ func SealAcceptance(ctx context.Context, signer Signer, s Acceptance) ([]byte, s
 // VerifyAcceptance says whether envelope is an acceptance by one of keys, valid now, of the evidence beside it. It fails
 // closed as Verify does. CodeDenied: not by these keys, not about this evidence, too early or too late.
 func VerifyAcceptance(envelope, evidence []byte, keys []PublicKey, now time.Time) (Acceptance, Verified, error) {
+	s, v, err := readAcceptance(envelope, evidence, keys)
+	if err == nil {
+		err = fresh(s.Predicate, now)
+	}
+	if err != nil {
+		return Acceptance{}, Verified{}, err
+	}
+	return s, v, nil
+}
+
+// ReadAcceptance is VerifyAcceptance whenever it was: for those who look at what was published, and publish nothing.
+func ReadAcceptance(envelope, evidence []byte, keys []PublicKey) (Acceptance, error) {
+	s, _, err := readAcceptance(envelope, evidence, keys)
+	return s, err
+}
+
+func readAcceptance(envelope, evidence []byte, keys []PublicKey) (Acceptance, Verified, error) {
 	fail := func(err error) (Acceptance, Verified, error) { return Acceptance{}, Verified{}, err }
 	s, signers, err := openExactly[Acceptance](envelope, keys, AcceptanceType)
 	if err != nil {
@@ -186,9 +203,6 @@ func VerifyAcceptance(envelope, evidence []byte, keys []PublicKey, now time.Time
 		return fail(err)
 	}
 	if err := verifyJournalRef(p.Journal, key.Key); err != nil {
-		return fail(err)
-	}
-	if err := fresh(p, now); err != nil {
 		return fail(err)
 	}
 	if digest := sallyport.Sum(evidence); digest != p.Evidence {
@@ -232,8 +246,8 @@ func sameAs(s Acceptance, v Verified) error {
 		return denied("base.tree", "the evidence has %s, the acceptance %s", e.Base.Tree, p.Base.Tree)
 	case e.WorkOrder != p.WorkOrder:
 		return denied("work_order", "the evidence has %q, the acceptance %q", e.WorkOrder.Name, p.WorkOrder.Name)
-	case e.Decision.Decision == sallyport.DecisionRejected:
-		return denied("evidence", "it says that the change is rejected")
+	case e.Decision.Decision != sallyport.DecisionAccepted && e.Decision.Decision != sallyport.DecisionAwaitingApproval:
+		return denied("evidence", "it says that the change is %s", e.Decision.Decision)
 	case e.Journal.Origin != p.Journal.Origin || p.Journal.Seq < e.Journal.Seq:
 		return denied("journal", "the acceptance is tied to an earlier point of the journal than its evidence, or to another journal")
 	}

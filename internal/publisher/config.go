@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/approval"
 	"sallyport.dev/sallyport/internal/forge"
 )
 
@@ -98,7 +99,9 @@ type Person struct {
 }
 
 // DefaultProtected are the paths that can change what runs with the repository's own rights.
-var DefaultProtected = []string{".github/workflows/**", ".github/actions/**", ".github/chainguard/**", ".gitlab-ci.yml", ".gitlab/**/*.yml", ".gitea/workflows/**", ".forgejo/workflows/**", ".woodpecker/**", ".woodpecker.yml", "**/CODEOWNERS", ".gitmodules"}
+var DefaultProtected = []string{".github/workflows/**", ".github/actions/**", ".github/chainguard/**", ".github/dependabot.y*ml", ".gitlab-ci.yml", ".gitlab/**/*.y*ml",
+	".gitea/workflows/**", ".forgejo/workflows/**", ".woodpecker/**", ".woodpecker.y*ml", ".circleci/**", ".buildkite/**", ".drone.yml", ".travis.yml", "appveyor.yml", ".cirrus.yml",
+	"azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile", "**/CODEOWNERS", "**/.gitattributes", ".gitmodules"}
 
 // ReadConfig reads publisher.yaml. CodeInvalid names the line; an unknown key, a key twice and a missing value are errors.
 func ReadConfig(path string) (Config, error) {
@@ -214,6 +217,13 @@ func (t *Target) check(dir string) *sallyport.Error {
 	if a := t.Approvers; a.Count < 0 || a.Count > len(a.People) || a.Count == 0 && len(a.People) > 0 {
 		return wrong("approvers", "expected a count from 1 to the number of people, found %d of %d", a.Count, len(a.People))
 	}
+	for i, person := range t.Approvers.People {
+		for _, line := range person.Keys {
+			if _, err := approval.ParseKey(person.Name, line); err != nil {
+				return wrong(fmt.Sprintf("approvers.people[%d].keys", i), "%v", err)
+			}
+		}
+	}
 	t.CAFile = under(dir, t.CAFile)
 	if t.Credential.SSHCA != nil && (t.Kind != "git" || !strings.HasPrefix(cmp.Or(t.Push, t.Repository), "ssh://")) {
 		return wrong("credential.ssh-ca", "a certificate is for kind git with an address ssh://…, in push or repository")
@@ -276,18 +286,36 @@ func (s *SSHCA) Certificate() forge.Certificate {
 }
 
 // guards is the glob that keeps path from being published, "" if none does.
+//
+// A link or a submodule in the place of a folder brings what lies below it: so a path is kept too that is a beginning of
+// what a glob names, component by component. allow-protected takes out exactly the paths that it names.
 func (t Target) guards(path string) string {
-	matches := func(list []string) string {
-		for _, g := range list {
-			// A link or a submodule in the place of a folder brings what lies below it.
-			if ok, err := doublestar.Match(g, path); ok || err != nil || strings.HasPrefix(g, path+"/") {
-				return g
-			}
+	for _, g := range t.AllowProtected {
+		if ok, err := doublestar.Match(g, path); ok && err == nil {
+			return ""
 		}
-		return ""
 	}
-	if g := matches(t.Protected); g != "" && matches(t.AllowProtected) == "" {
-		return g
+	for _, g := range t.Protected {
+		if ok, err := doublestar.Match(g, path); ok || err != nil || leadsTo(g, path) {
+			return g
+		}
 	}
 	return ""
+}
+
+// leadsTo says that path is a folder in which a path that the glob names could lie.
+func leadsTo(glob, path string) bool {
+	parts, names := strings.Split(glob, "/"), strings.Split(path, "/")
+	for i, name := range names {
+		if i >= len(parts)-1 {
+			return false
+		}
+		if parts[i] == "**" {
+			return i > 0 // one that begins so would take every path
+		}
+		if ok, err := doublestar.Match(parts[i], name); !ok || err != nil {
+			return err != nil
+		}
+	}
+	return true
 }

@@ -43,7 +43,7 @@ func (p *Publisher) mint(ctx context.Context, s Scope, nonce string, d forge.Dri
 	if err := p.effect("mint", func() error { g, err = d.Mint(ctx, mark); return err }); err != nil {
 		row.Proof = "the forge made none: " + publication.Refuse(err).Message
 		switch sallyport.CodeOf(err) {
-		case sallyport.CodeUnknown, sallyport.CodeUnavailable:
+		case sallyport.CodeUnknown, sallyport.CodeUnavailable, sallyport.CodeDenied: // denied: one that may too much was made
 			row.Proof = "it is not known whether the forge made one: " + publication.Refuse(err).Message
 			return mark, g, errors.Join(err, p.record(ctx, s, nil, Record{Type: CredentialFailed, Nonce: nonce, Credential: &row}))
 		}

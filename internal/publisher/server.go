@@ -30,6 +30,9 @@ func Listen(path string) (*net.UnixListener, error) {
 		c.Close()
 		return nil, &sallyport.Error{Op: "listen", Code: sallyport.CodeConflict, Subject: path, Message: "another Publisher is listening there"}
 	}
+	if fi, err := os.Lstat(path); err == nil && fi.Mode().Type() != os.ModeSocket {
+		return nil, &sallyport.Error{Op: "listen", Code: sallyport.CodeInvalid, Subject: path, Message: "something that is no socket lies there", Hint: "give another path as listen:"}
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, unavailable("listen", err)
 	}

@@ -206,3 +206,7 @@ func longestRun(s string) int {
 	}
 	return longest
 }
+
+// Inert is one line of foreign text that does nothing at a forge, also where it stands bare, as in a commit's message: no
+// mention, closing word, reference, link, or word that tells a forge's own checks to stay away. It has at most n columns.
+func Inert(s string, n int) string { return new(quoter).line(s, n) }

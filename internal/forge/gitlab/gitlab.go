@@ -111,7 +111,8 @@ func (d *Driver) fail(op string, code sallyport.Code, message, hint string) erro
 // Describe is what this driver can do.
 func (d *Driver) Describe() forge.Description {
 	return forge.Description{
-		Kind: "gitlab", Repository: d.web, PullRequests: true, Mints: d.c.Owner != nil, Drafts: true,
+		Kind: "gitlab", Repository: d.web, PullRequests: true, Mints: d.c.Owner != nil, Drafts: true, Lives: 25 * time.Hour, // see Mint: the next midnight, or the one after it
+
 		Compare: func(head, base string) string {
 			q := url.Values{"merge_request[source_branch]": {head}, "merge_request[target_branch]": {base}}
 			return d.web + "/-/merge_requests/new?" + q.Encode()

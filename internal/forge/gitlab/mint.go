@@ -222,3 +222,17 @@ func wide(scopes []string) []string {
 	}
 	return out
 }
+
+// RevokeMark ends the tokens of this name, as of a publication whose answer was lost. None: nil.
+func (d *Driver) RevokeMark(ctx context.Context, mark string) error {
+	if d.c.Owner == nil || mark == "" {
+		return d.fail(opMint, sallyport.CodeInvalid, "no token is named so", "")
+	}
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	owner, err := d.secret(ctx, opMint, d.c.Owner)
+	if err != nil {
+		return err
+	}
+	return d.revokeNamed(ctx, owner, mark)
+}
