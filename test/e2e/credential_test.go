@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,6 +122,33 @@ func TestNoCredentialIsKept(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 	})
+}
+
+// TestNoCredentialInACrash: what a driver leaves when it is made to dump itself, with all secrets in its hands, has none.
+func TestNoCredentialInACrash(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Small()
+	forge := credentialtest.NewForge(t, lentCanary)
+	id := w.Start("long", look+"until test -e /tmp/never; do sleep 0.1; test $((i=i+1)) -gt 30 && break; done; echo good > a", lend(t, w, forge)...)
+	w.AwaitEvent(lifecycle.AttemptStage, `"running"`)
+	w.Await("the agent's words", func() bool {
+		said, _ := os.ReadFile(filepath.Join(w.State, "attempts", string(id), "agent.log"))
+		return strings.Contains(string(said), "login: 1")
+	})
+	driver := w.Driver()
+	w.Must(syscall.Kill(driver, syscall.SIGABRT))
+	w.Await("the dump", func() bool { return w.Driver() != driver })
+	if log := w.DriverLogs(); !strings.Contains(log, "SIGABRT") || !strings.Contains(log, "goroutine ") {
+		t.Fatalf("the driver has dumped nothing:\n%s", log)
+	}
+	if rep, code := w.Wait(id); code != 0 {
+		t.Errorf("the next driver ended it with %d: %s %+v", code, rep.State, rep.Reason)
+	}
+	w.Forget()
+	if n := credentialtest.NoCanary(t, lentCanary, func(rel string) bool { return strings.HasPrefix(rel, "manifests/") }, w.State, w.Repo); n < 10 {
+		t.Errorf("%d files were looked at", n)
+	}
 }
 
 // TestCredentialThatCannotBeRead: nothing starts.
