@@ -25,7 +25,7 @@ func program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("%s is missing: install openssh-client", name)
+		t.Skipf("missing capability: %s (openssh-client)", name)
 	}
 	return path
 }

@@ -26,7 +26,7 @@ type comparison struct {
 }
 
 // grace is how long a comparison lets what stands on the folder start: beside a start, one thread that looks at 50,000 files
-// cost a third of it on two processors, and nobody needs the comparison's end before the agent's.
+// makes it slower on two processors (`scripts/bench.sh -only worktree`), and nobody needs its end before the agent's.
 const grace = 60 * time.Millisecond
 
 // compare begins after grace, or as soon as somebody waits. record is the open manifest, which is read beside all else too,

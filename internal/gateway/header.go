@@ -36,7 +36,7 @@ func authenticates(name string) bool {
 }
 
 // longName has room for most header names, so that looking at one leaves nothing to collect: it is done to each header
-// of each request, and was a fifth of all that one left.
+// of each request.
 type longName [64]byte
 
 // appendLower appends name in lower case to b. Beyond ASCII it folds as a server may that compares names without case: in Go's

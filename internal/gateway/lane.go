@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// A stream is carried in few large steps: on two busy processors most of what a relay costs is waking and being woken.
-// Of 256 KiB, 1, 2 and 4 MiB and splice(2), measured in November 2026, only the two largest reached 0.7 of direct
-// loopback. Most connections never have so much to read at once, so a lane is narrow until it is full.
+// A stream is carried in few large steps: on two busy processors much of what a relay costs is waking and being woken
+// (`scripts/bench.sh -only egress`, with other sizes here). Most connections never have so much to read at once, so a lane
+// is narrow until it is full.
 const (
 	narrow   = 64 << 10
 	wide     = 4 << 20

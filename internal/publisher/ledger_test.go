@@ -180,7 +180,7 @@ func TestApprovalsMissing(t *testing.T) {
 	s := newStage(t, "approvals")
 	key := filepath.Join(t.TempDir(), "key")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-		t.Skipf("missing: ssh-keygen: %s", out)
+		t.Skipf("missing capability: ssh-keygen: %s", out)
 	}
 	public, err := os.ReadFile(key + ".pub")
 	if err != nil {

@@ -130,7 +130,7 @@ func TestStranger(t *testing.T) {
 		return
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("missing: root, to ask as another user")
+		t.Skip("missing capability: root, to ask as another user")
 	}
 	s := newStage(t, "stranger")
 	_, path := s.serving(Options{})

@@ -73,11 +73,11 @@ func built(t testing.TB) (program, static string) {
 	cmd.Stderr = &errs
 	dir, err := cmd.Output()
 	if err != nil {
-		t.Skip(strings.TrimSpace(errs.String()))
+		t.Skip("missing capability: a built Gitea: " + strings.TrimSpace(errs.String()))
 	}
 	for _, need := range []string{"git", "ssh", "ssh-keyscan"} {
 		if _, err := exec.LookPath(need); err != nil {
-			t.Skipf("missing: %s", need)
+			t.Skipf("missing capability: %s", need)
 		}
 	}
 	at := strings.TrimSpace(string(dir))
@@ -151,7 +151,7 @@ func account(t testing.TB) *user.User {
 	}
 	u, err := user.Lookup("nobody")
 	if err != nil {
-		t.Skip("missing: the user nobody, for a Gitea that does not run as root")
+		t.Skip("missing capability: the user nobody, for a Gitea that does not run as root")
 	}
 	return u
 }

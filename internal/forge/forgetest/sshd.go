@@ -133,7 +133,7 @@ func findSSHD(t testing.TB) string {
 		}
 		return name
 	}
-	t.Skip("no sshd: apt-get install openssh-server")
+	t.Skip("missing capability: sshd (openssh-server)")
 	return ""
 }
 

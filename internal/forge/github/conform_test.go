@@ -94,7 +94,7 @@ func TestConform(t *testing.T) {
 // What the server is asked and answers is held to the document in every test; without it this one says so.
 func TestAgainstPublishedDocument(t *testing.T) {
 	if _, err := openapi.GitHub(); err != nil {
-		t.Skipf("GitHub's OpenAPI document cannot be had: %v", err)
+		t.Skipf("missing capability: GitHub's OpenAPI document, by npm: %v", err)
 	}
 	s := served.New(t)
 	r := rig{s, true}
