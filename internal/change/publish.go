@@ -149,12 +149,15 @@ func (s *Store) copyObjects(ctx context.Context, repo *Repo, commit sallyport.Ob
 
 // spool is a file without a name. A pack goes through one instead of a pipe, so that git comes to its end by
 // itself when this process is killed: half a pack would stay in the user's repository.
-func (s *Store) spool() (*os.File, error) {
+func (s *Store) spool() (*os.File, error) { return Spool(s.dir) }
+
+// Spool is a file without a name in dir, for what must be whole before anybody reads it.
+func Spool(dir string) (*os.File, error) {
 	// Where the file system can, it never has one: a crash between making and removing would leave it.
-	if fd, err := unix.Open(s.dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600); err == nil {
+	if fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600); err == nil {
 		return os.NewFile(uintptr(fd), "spool"), nil
 	}
-	f, err := os.CreateTemp(s.dir, "spool-*.tmp")
+	f, err := os.CreateTemp(dir, "spool-*.tmp")
 	if err != nil {
 		return nil, unwritable(err)
 	}

@@ -20,12 +20,17 @@ const approvalSuffix = ".approval"
 
 // approvals are those of an Attempt.
 func (c *Control) approvals(id sallyport.AttemptID) ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(c.attemptFolder(id), "*"+approvalSuffix))
+	dir := c.attemptFolder(id)
+	names, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, stateError(dir, err)
 	}
 	var out []string
-	for _, name := range names {
+	for _, e := range names {
+		if !strings.HasSuffix(e.Name(), approvalSuffix) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
 		b, err := os.ReadFile(name)
 		if err != nil {
 			return nil, stateError(name, err)

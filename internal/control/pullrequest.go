@@ -225,11 +225,10 @@ func (c *Control) handOver(ctx context.Context, lease *journal.Lease, store *cha
 
 // packFor writes the pack of the one commit into a file without a name.
 func (c *Control) packFor(ctx context.Context, store *change.Store, commit, base sallyport.ObjectID) (*os.File, int64, sallyport.Digest, error) {
-	f, err := os.CreateTemp(store.Dir(), "spool-*.tmp")
+	f, err := change.Spool(store.Dir())
 	if err != nil {
-		return nil, 0, "", stateError(store.Dir(), err)
+		return nil, 0, "", err
 	}
-	os.Remove(f.Name())
 	h := sha256.New()
 	if err := store.Handover(ctx, commit, base, io.MultiWriter(f, h)); err != nil {
 		f.Close()

@@ -275,7 +275,7 @@ func (l *Ledger) Scopes(ctx context.Context) ([]*State, error) {
 }
 
 func (l *Ledger) each(ctx context.Context, where string, args []any, do func(r Record, body, chain []byte) error) error {
-	rows, err := l.db.QueryContext(ctx, "select seq, body, chain from records "+where+" order by seq", args...)
+	rows, err := l.db.QueryContext(ctx, "select seq, type, target, work_order, nonce, body, chain from records "+where+" order by seq", args...)
 	if err != nil {
 		return l.fault(err)
 	}
@@ -292,11 +292,13 @@ func scan(rows *sql.Rows, do func(r Record, body, chain []byte) error) error {
 		var seq int64
 		var body string
 		var chain []byte
-		if err := rows.Scan(&seq, &body, &chain); err != nil {
+		var found Record // what the columns say, by which it is looked for
+		if err := rows.Scan(&seq, &found.Type, &found.Scope.Target, &found.Scope.WorkOrder, &found.Nonce, &body, &chain); err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(body), &r); err != nil {
-			return &sallyport.Error{Op: "read the ledger", Code: sallyport.CodeCorrupt, Subject: fmt.Sprintf("record %d", seq), Err: err}
+		err := json.Unmarshal([]byte(body), &r)
+		if err != nil || r.Type != found.Type || r.Scope != found.Scope || r.Nonce != found.Nonce {
+			return &sallyport.Error{Op: "read the ledger", Code: sallyport.CodeCorrupt, Subject: fmt.Sprintf("record %d", seq), Message: "it is not as it was written", Err: err}
 		}
 		r.Seq = seq
 		if err := do(r, []byte(body), chain); err != nil {
@@ -307,7 +309,7 @@ func scan(rows *sql.Rows, do func(r Record, body, chain []byte) error) error {
 }
 
 func stateOf(ctx context.Context, tx *sql.Tx, scope Scope) (*State, error) {
-	rows, err := tx.QueryContext(ctx, "select seq, body, chain from records where target = ? and work_order = ? order by seq", scope.Target, string(scope.WorkOrder))
+	rows, err := tx.QueryContext(ctx, "select seq, type, target, work_order, nonce, body, chain from records where target = ? and work_order = ? order by seq", scope.Target, string(scope.WorkOrder))
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,11 @@ func Open(c Config, o Options) (*Publisher, error) {
 	if p.ledger, err = OpenLedger(filepath.Join(c.State, "ledger.db")); err != nil {
 		return nil, err
 	}
+	// What was changed may be what would have been found: nothing is done on a ledger that is not whole.
+	if err := p.ledger.Check(context.Background()); err != nil {
+		p.ledger.Close()
+		return nil, err
+	}
 	return p, nil
 }
 

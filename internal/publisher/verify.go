@@ -113,11 +113,10 @@ func (p *Publisher) spool(r io.Reader, size int64, want evidence.Pack) (*os.File
 	if size != want.Bytes {
 		return nil, no("pack", "it has %d bytes, what was accepted has %d", size, want.Bytes)
 	}
-	f, err := os.CreateTemp(p.config.State, "pack-*.tmp")
+	f, err := change.Spool(p.config.State)
 	if err != nil {
-		return nil, unavailable("spool the pack", err)
+		return nil, err
 	}
-	os.Remove(f.Name())
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(f, h), io.LimitReader(r, size))
 	if err == nil {
