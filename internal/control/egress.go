@@ -137,30 +137,21 @@ func (d *driver) openGateway(ctx context.Context, f frozen, w provider.Wire) err
 
 // openedBefore is how often the Attempt's way out was opened before this time, which is recorded already.
 func (d *driver) openedBefore(ctx context.Context) (int64, error) {
-	const page = 1000
-	opened, after := int64(-1), int64(0)
-	for {
-		events, err := d.c.journal.Events(ctx, d.id, after, page)
-		if err != nil {
-			return 0, err
+	opened := int64(-1)
+	err := d.c.each(ctx, d.id, lifecycle.AttemptEgress, func(e lifecycle.Event) error {
+		var p lifecycle.Egress
+		if err := json.Unmarshal(e.Data, &p); err != nil {
+			return err
 		}
-		for _, e := range events {
-			after = e.Seq
-			if e.Type != lifecycle.AttemptEgress {
-				continue
-			}
-			var p lifecycle.Egress
-			if err := json.Unmarshal(e.Data, &p); err != nil {
-				return 0, err
-			}
-			if p.Open {
-				opened++
-			}
+		if p.Open {
+			opened++
 		}
-		if len(events) < page {
-			return opened, nil
-		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
+	return opened, nil
 }
 
 // listenOn takes the sockets that a sandbox handed out, and closes its files.

@@ -151,3 +151,25 @@ func (c *Control) RotateKey(ctx context.Context) error {
 
 // PublicKeys are what a verifier needs, as PEM.
 func (c *Control) PublicKeys() ([]byte, error) { return c.keys.Public() }
+
+// each goes through the events of one type that an Attempt has, oldest first.
+func (c *Control) each(ctx context.Context, id sallyport.AttemptID, of lifecycle.Type, do func(lifecycle.Event) error) error {
+	const page = 1000
+	for after := int64(0); ; {
+		events, err := c.journal.Events(ctx, id, after, page)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if after = e.Seq; e.Type != of {
+				continue
+			}
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		if len(events) < page {
+			return nil
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -271,15 +272,43 @@ func (c *Control) acceptance(ctx context.Context, lease *journal.Lease, at journ
 	}
 	now := time.Now()
 	e := v.Statement.Predicate
+	var approved *evidence.Approved
+	if e.Decision.Decision == sallyport.DecisionAwaitingApproval {
+		if approved, err = c.approvedBy(ctx, at.Report.Attempt, v.Envelope); err != nil {
+			return nil, err
+		}
+	}
 	b, _, err := evidence.SealAcceptance(ctx, signer, evidence.NewAcceptance(v, evidence.Accepted{
 		Factory: string(c.factory), WorkOrder: e.WorkOrder, Attempt: at.Report.Attempt, Fence: lease.Fence, Evidence: v.Envelope,
 		Base: evidence.AcceptedBase{Commit: e.Base.Commit, Tree: e.Base.Tree}, Target: evidence.Target{Repository: p.Repository, Base: p.Base, Branch: p.Branch},
 		Pack: pack, Task: taskOf(m), Submitter: at.Submitter, Approvers: m.Publish.Approvers, Nonce: p.Nonce, Issued: evidence.Time(now), NotAfter: evidence.Time(now.Add(acceptanceLife)),
-		Journal: evidence.JournalRef{Origin: c.origin(), Seq: seq, Hash: hash, Note: note}}))
+		Journal: evidence.JournalRef{Origin: c.origin(), Seq: seq, Hash: hash, Note: note}, Approved: approved}))
 	if err != nil {
 		return nil, err
 	}
 	return b, writeDurable(path, b)
+}
+
+// approvedBy is the person's word that accepted this very evidence. CodeConflict: there is none.
+func (c *Control) approvedBy(ctx context.Context, id sallyport.AttemptID, digest sallyport.Digest) (*evidence.Approved, error) {
+	var found *evidence.Approved
+	err := c.each(ctx, id, lifecycle.AttemptApproved, func(e lifecycle.Event) error {
+		var a lifecycle.Approval
+		if err := json.Unmarshal(e.Data, &a); err != nil {
+			return &sallyport.Error{Op: "publish", Code: sallyport.CodeCorrupt, Subject: string(id), Err: err}
+		}
+		if a.Evidence == digest {
+			found = &evidence.Approved{Who: a.Who, Why: a.Why, Evidence: digest, Seq: e.Seq}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, &sallyport.Error{Op: "publish", Code: sallyport.CodeConflict, Subject: string(id), Message: "its evidence awaits a person's word, and the journal has none about it"}
+	}
+	return found, nil
 }
 
 // taskOf is what was asked, in words that a person typed.

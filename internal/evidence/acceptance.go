@@ -38,6 +38,16 @@ type Accepted struct {
 	NotAfter  string              `json:"not_after"` // RFC 3339, UTC
 	Journal   JournalRef          `json:"journal"`
 	KeyID     string              `json:"key_id"`
+	// Approved is the word of a person that made an acceptance of evidence which awaits one; nil: it needed none.
+	Approved *Approved `json:"approved,omitempty"`
+}
+
+// Approved is a person's word as Mission Control's journal has it. It is not that person's own signature.
+type Approved struct {
+	Who      string           `json:"who"`
+	Why      string           `json:"why,omitempty"`
+	Evidence sallyport.Digest `json:"evidence"` // what was approved
+	Seq      int64            `json:"seq"`      // of the journal's record
 }
 
 // AcceptedBase is the commit that the change is one commit upon.
@@ -248,6 +258,10 @@ func sameAs(s Acceptance, v Verified) error {
 		return denied("work_order", "the evidence has %q, the acceptance %q", e.WorkOrder.Name, p.WorkOrder.Name)
 	case e.Decision.Decision != sallyport.DecisionAccepted && e.Decision.Decision != sallyport.DecisionAwaitingApproval:
 		return denied("evidence", "it says that the change is %s", e.Decision.Decision)
+	case (e.Decision.Decision == sallyport.DecisionAwaitingApproval) != (p.Approved != nil):
+		return denied("approved", "the evidence says %s: expected the word of a person with what awaits one, and only there", e.Decision.Decision)
+	case p.Approved != nil && (p.Approved.Who == "" || p.Approved.Evidence != p.Evidence || p.Approved.Seq <= e.Journal.Seq || p.Approved.Seq > p.Journal.Seq):
+		return denied("approved", "the person's word is not about this evidence, or not from between it and the acceptance")
 	case e.Journal.Origin != p.Journal.Origin || p.Journal.Seq < e.Journal.Seq:
 		return denied("journal", "the acceptance is tied to an earlier point of the journal than its evidence, or to another journal")
 	}

@@ -53,6 +53,17 @@ func TestAcceptance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaiting := sealed(t, s, func(p *Predicate) { p.Decision.Decision = sallyport.DecisionAwaitingApproval })
+	wa, err := Verify(awaiting, keys, Expect{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := func(v Verified) *Approved {
+		return &Approved{Who: "ada", Evidence: v.Envelope, Seq: v.Statement.Predicate.Journal.Seq + 2}
+	}
+	if _, _, err := VerifyAcceptance(accept(t, s, wa, func(a *Acceptance) { a.Predicate.Approved = word(wa) }), awaiting, keys, issued); err != nil {
+		t.Errorf("approved by a person: %v", err)
+	}
 	for name, k := range map[string]struct {
 		envelope, evidence []byte
 		keys               []PublicKey
@@ -60,15 +71,23 @@ func TestAcceptance(t *testing.T) {
 		code               sallyport.Code
 		subject            string
 	}{
-		"a stranger's":         {accept(t, s, v, nil), evidence, []PublicKey{stranger.trusted()}, issued, sallyport.CodeDenied, "signature"},
-		"no key":               {good, evidence, nil, issued, sallyport.CodeInvalid, "keys"},
-		"too early":            {good, evidence, keys, issued.Add(-3 * time.Minute), sallyport.CodeDenied, "issued"},
-		"too late":             {good, evidence, keys, issued.Add(time.Hour + time.Second), sallyport.CodeDenied, "not_after"},
-		"other evidence":       {good, other, keys, issued, sallyport.CodeDenied, "evidence"},
-		"of what was rejected": {accept(t, s, w, nil), waiting, keys, issued, sallyport.CodeDenied, "evidence"},
-		"the evidence itself":  {evidence, evidence, keys, issued, sallyport.CodeInvalid, "predicateType"},
-		"another base":         {accept(t, s, v, func(a *Acceptance) { a.Predicate.Base.Commit = oid("8") }), evidence, keys, issued, sallyport.CodeDenied, "base"},
-		"another base tree":    {accept(t, s, v, func(a *Acceptance) { a.Predicate.Base.Tree = oid("8") }), evidence, keys, issued, sallyport.CodeDenied, "base.tree"},
+		"a stranger's":                {accept(t, s, v, nil), evidence, []PublicKey{stranger.trusted()}, issued, sallyport.CodeDenied, "signature"},
+		"no key":                      {good, evidence, nil, issued, sallyport.CodeInvalid, "keys"},
+		"too early":                   {good, evidence, keys, issued.Add(-3 * time.Minute), sallyport.CodeDenied, "issued"},
+		"too late":                    {good, evidence, keys, issued.Add(time.Hour + time.Second), sallyport.CodeDenied, "not_after"},
+		"other evidence":              {good, other, keys, issued, sallyport.CodeDenied, "evidence"},
+		"of what was rejected":        {accept(t, s, w, nil), waiting, keys, issued, sallyport.CodeDenied, "evidence"},
+		"awaiting, by nobody's word":  {accept(t, s, wa, nil), awaiting, keys, issued, sallyport.CodeDenied, "approved"},
+		"a word that was not needed":  {accept(t, s, v, func(a *Acceptance) { a.Predicate.Approved = word(v) }), evidence, keys, issued, sallyport.CodeDenied, "approved"},
+		"a word about other evidence": {accept(t, s, wa, func(a *Acceptance) { a.Predicate.Approved = word(v) }), awaiting, keys, issued, sallyport.CodeDenied, "approved"},
+		"a word from before": {accept(t, s, wa, func(a *Acceptance) {
+			a.Predicate.Approved = word(wa)
+			a.Predicate.Approved.Seq = wa.Statement.Predicate.Journal.Seq
+		}), awaiting, keys, issued, sallyport.CodeDenied, "approved"},
+		"a nameless word":     {accept(t, s, wa, func(a *Acceptance) { a.Predicate.Approved = word(wa); a.Predicate.Approved.Who = "" }), awaiting, keys, issued, sallyport.CodeDenied, "approved"},
+		"the evidence itself": {evidence, evidence, keys, issued, sallyport.CodeInvalid, "predicateType"},
+		"another base":        {accept(t, s, v, func(a *Acceptance) { a.Predicate.Base.Commit = oid("8") }), evidence, keys, issued, sallyport.CodeDenied, "base"},
+		"another base tree":   {accept(t, s, v, func(a *Acceptance) { a.Predicate.Base.Tree = oid("8") }), evidence, keys, issued, sallyport.CodeDenied, "base.tree"},
 		"another commit": {accept(t, s, v, func(a *Acceptance) {
 			a.Subject = append([]Subject{}, a.Subject...)
 			a.Subject[1].Digest.GitCommit = string(oid("8"))

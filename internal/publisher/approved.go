@@ -12,6 +12,9 @@ import (
 // Mission Control cannot make an approval. What was approved is evidence, tree, base, manifest and target; any difference
 // needs a new one.
 func (p *Publisher) approved(o *order, blobs []string) error {
+	if word := o.accepted().Approved; word != nil {
+		o.approvals = append(o.approvals, word.Who+" (by Mission Control's journal)")
+	}
 	rule := o.target.Approvers
 	n := max(rule.Count, o.accepted().Approvers)
 	if n == 0 {

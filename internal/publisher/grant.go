@@ -92,7 +92,8 @@ func (p *Publisher) revoke(ctx context.Context, s Scope, d forge.Driver, mark st
 	return p.record(ctx, s, nil, Record{Type: CredentialGone, Credential: &row})
 }
 
-// sweep ends what an earlier Publisher of this scope left. lost are those that only the clock can end: sealed to another key.
+// sweep ends what an earlier Publisher of this scope left. lost are those that it cannot end: sealed to another key, or made
+// by who is configured no more.
 func (p *Publisher) sweep(ctx context.Context, s *State, d forge.Driver) (lost []string, err error) {
 	var all []error
 	for _, mark := range slices.Sorted(maps.Keys(s.Credentials)) {
@@ -101,18 +102,26 @@ func (p *Publisher) sweep(ctx context.Context, s *State, d forge.Driver) (lost [
 			all = append(all, p.record(ctx, s.Scope, nil, Record{Type: CredentialGone, Credential: &CredentialRow{Mark: mark, Proof: "it has ended by itself at " + row.Expires}}))
 			continue
 		}
-		if row.Sealed == nil {
-			all = append(all, p.forget(ctx, s.Scope, d, row))
+		err := p.end(ctx, s.Scope, d, row)
+		if sallyport.CodeOf(err) == sallyport.CodeCorrupt || sallyport.CodeOf(err) == sallyport.CodeInvalid {
+			lost = append(lost, mark) // the target's configuration is another one now, too
 			continue
 		}
-		g, err := p.unsealed(row)
-		if err != nil {
-			lost = append(lost, mark)
-			continue
-		}
-		all = append(all, p.revoke(ctx, s.Scope, d, mark, g))
+		all = append(all, err)
 	}
 	return lost, errors.Join(all...)
+}
+
+// end revokes what a row is about, by what is sealed in it, else by its mark.
+func (p *Publisher) end(ctx context.Context, s Scope, d forge.Driver, row CredentialRow) error {
+	if row.Sealed == nil {
+		return p.forget(ctx, s, d, row)
+	}
+	g, err := p.unsealed(row)
+	if err != nil {
+		return &sallyport.Error{Op: "unseal a credential", Code: sallyport.CodeCorrupt, Subject: row.Mark, Err: err}
+	}
+	return p.revoke(ctx, s, d, row.Mark, g)
 }
 
 // ended says that a credential is over by any clock that is not off by more than clockSkew.

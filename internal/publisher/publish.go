@@ -48,7 +48,7 @@ func (p *Publisher) publish(ctx context.Context, o *order, separation string) ([
 	}
 	w := &work{p: p, o: o, d: d, g: g, remote: d.Remote(g), state: s, separation: separation}
 	for _, m := range lost {
-		w.note("an earlier credential, %s, is sealed to another key: it must be revoked at the forge by hand", m)
+		w.note("an earlier credential, %s, cannot be ended by this Publisher as it is configured: revoke it at the forge by hand", m)
 	}
 	out, err := w.do(ctx)
 	if mark != "" {

@@ -137,3 +137,20 @@ func TestDriverKilledWhilePublishing(t *testing.T) {
 		}
 	}
 }
+
+// TestApprovedByAPerson: what awaits a person's word is published on that word, which the acceptance and the page name.
+func TestApprovedByAPerson(t *testing.T) {
+	s := open(t, start(t), "shop")
+	r := s.Run("fix", "echo good > a", "--publish", "pr", "--approve", "always").Want(10).Report()
+	s.Sallyport("publish", string(r.Attempt)).Want(40)
+	if n := len(s.pulls()); n != 0 {
+		t.Fatalf("%d pull requests before a word", n)
+	}
+	s.Sallyport("approve", string(r.Attempt), "--why", "read it").Want(0)
+	list := s.pulls()
+	if len(list) != 1 || list[0].Head.SHA != string(r.Commit) || !strings.Contains(list[0].Body, "by Mission Control's journal") {
+		t.Errorf("%+v", list)
+	}
+	s.Env = append(s.Env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0="+asOwner)
+	s.Sallyport("verify", "--pr", list[0].URL, "--key", filepath.Join(filepath.Dir(s.config), "mission-control.pub")).Want(0)
+}
