@@ -151,7 +151,11 @@ func (c *Control) finishPull(ctx context.Context, lease *journal.Lease, store *c
 	}
 	if err != nil {
 		why := reasonOf(err)
-		why.Code, why.Message = lifecycle.RefusedPullRequest, "accepted, and not published: "+messageOf(err)
+		known := "not published"
+		if sallyport.CodeOf(err) == sallyport.CodeUnknown || receipt != nil {
+			known = "whether it is published is not known"
+		}
+		why.Code, why.Message = lifecycle.RefusedPullRequest, "accepted, and "+known+": "+messageOf(err)
 		again := "`sallyport publish " + screen.Short(at.Report.Attempt) + "` tries again"
 		if why.Hint != "" {
 			again = why.Hint + "; " + again

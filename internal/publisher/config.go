@@ -3,7 +3,10 @@ package publisher
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -105,21 +108,44 @@ var DefaultProtected = []string{".github/workflows/**", ".github/actions/**", ".
 
 // ReadConfig reads publisher.yaml. CodeInvalid names the line; an unknown key, a key twice and a missing value are errors.
 func ReadConfig(path string) (Config, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
+	b, err := readOwn(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return Config{}, &sallyport.Error{Op: "read configuration", Code: sallyport.CodeNotFound, Subject: path, Err: err,
 			Hint: "docs/guide-publishing.md has one for each forge"}
+	}
+	if err != nil {
+		return Config{}, err
 	}
 	var c Config
 	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict())
 	if err := d.Decode(&c); err != nil {
 		return Config{}, &sallyport.Error{Op: "read configuration", Code: sallyport.CodeInvalid, Subject: path, Message: strings.TrimSpace(yaml.FormatError(err, false, false))}
 	}
+	if err := d.Decode(new(any)); err != io.EOF {
+		return Config{}, wrong(path, "expected one document: what follows the first would not count")
+	}
 	if err := c.check(filepath.Dir(path)); err != nil {
 		err.Subject = path + ": " + err.Subject
 		return Config{}, err
 	}
 	return c, nil
+}
+
+// readOwn reads what decides who may publish what, from a file that nobody else can write.
+func readOwn(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if fi.Mode().Perm()&0o022 != 0 {
+		return nil, &sallyport.Error{Op: "read configuration", Code: sallyport.CodeDenied, Subject: path, Message: "others can write it", Hint: "chmod go-w " + path}
+	}
+	return io.ReadAll(f)
 }
 
 func wrong(subject, format string, args ...any) *sallyport.Error {

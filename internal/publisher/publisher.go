@@ -46,7 +46,10 @@ func Open(c Config, o Options) (*Publisher, error) {
 		p.options.At = func(string) {}
 	}
 	for _, name := range c.MissionControl {
-		b, err := os.ReadFile(name)
+		b, err := readOwn(name)
+		if err != nil && sallyport.CodeOf(err) == sallyport.CodeDenied {
+			return nil, err
+		}
 		if err != nil {
 			return nil, &sallyport.Error{Op: "read Mission Control's keys", Code: sallyport.CodeNotFound, Subject: name, Err: err, Hint: "make it with `sallyport keys > FILE`"}
 		}
