@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -115,9 +116,13 @@ func (g fetcher) run(args ...string) ([]byte, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir=" + filepath.Join(g.dir, "git")}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "GIT_NO_REPLACE_OBJECTS=1")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
+	out, errs := &bounded{max: evidence.MaxEnvelopeBytes}, &bounded{max: 64 << 10}
+	cmd.Stdout, cmd.Stderr = out, errs
+	err := cmd.Run()
+	if out.over {
+		return nil, &sallyport.Error{Op: "verify", Code: sallyport.CodeInvalid, Message: fmt.Sprintf("what is attached is longer than the %d bytes that evidence may have", evidence.MaxEnvelopeBytes)}
+	}
+	if err != nil {
 		verb := args[0]
 		if verb == "-c" {
 			verb = args[2]
@@ -126,6 +131,20 @@ func (g fetcher) run(args ...string) ([]byte, error) {
 			Hint: "can you read the repository with git here? `git ls-remote` with its address says"}
 	}
 	return out.Bytes(), nil
+}
+
+// bounded keeps the beginning of what a forge may make as long as it likes.
+type bounded struct {
+	bytes.Buffer
+	max  int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := min(len(p), b.max-b.Len())
+	b.over = b.over || keep < len(p)
+	_, _ = b.Buffer.Write(p[:keep])
+	return len(p), nil
 }
 
 // tip is a ref's commit at the forge.

@@ -23,3 +23,19 @@ func TestPullAddress(t *testing.T) {
 		}
 	}
 }
+
+// What a forge serves without end is neither kept nor waited on.
+func TestBounded(t *testing.T) {
+	b := &bounded{max: 5}
+	for _, s := range []string{"abc", "de", "f"} {
+		if n, err := b.Write([]byte(s)); n != len(s) || err != nil {
+			t.Fatal(n, err)
+		}
+		if over := s == "f"; b.over != over {
+			t.Errorf("after %q: over %v", s, b.over)
+		}
+	}
+	if b.String() != "abcde" {
+		t.Errorf("kept %q", b)
+	}
+}

@@ -135,13 +135,16 @@ func (c *Control) finishPull(ctx context.Context, lease *journal.Lease, store *c
 	receipt, keys, acceptance, err := c.handOver(ctx, lease, store, at, m, p)
 	if errors.Is(err, errStale) {
 		// A nonce is for one acceptance: another one needs an intent of its own.
-		if p, err = intendPull(m, p.Commit); err != nil {
-			return err
+		err = c.newest(ctx, at)
+		if err == nil {
+			if p, err = intendPull(m, p.Commit); err != nil {
+				return err
+			}
+			if err := c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p}); err != nil {
+				return err
+			}
+			receipt, keys, acceptance, err = c.handOver(ctx, lease, store, at, m, p)
 		}
-		if err := c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p}); err != nil {
-			return err
-		}
-		receipt, keys, acceptance, err = c.handOver(ctx, lease, store, at, m, p)
 	}
 	if ctx.Err() != nil {
 		return err // the next driver goes on
@@ -164,6 +167,20 @@ func (c *Control) finishPull(ctx context.Context, lease *journal.Lease, store *c
 		return c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationRefused, Attempt: at.Report.Attempt, Data: why})
 	}
 	return c.record(ctx, lease, m, journal.Record{Type: lifecycle.PublicationDone, Attempt: at.Report.Attempt, Data: p})
+}
+
+// newest refuses to accept an Attempt anew that a later one of its WorkOrder has overtaken at the forge.
+func (c *Control) newest(ctx context.Context, at journal.Attempt) error {
+	all, err := c.journal.OfWorkOrder(ctx, at.Report.WorkOrder)
+	if err != nil {
+		return err
+	}
+	for i := len(all) - 1; i >= 0 && all[i].Report.Attempt != at.Report.Attempt; i-- {
+		if all[i].Published || all[i].Publishing {
+			return &sallyport.Error{Op: "publish", Code: sallyport.CodeConflict, Subject: string(at.Report.Attempt), Message: "attempt " + screen.Short(all[i].Report.Attempt) + " of the same work order came later, and is published or being so"}
+		}
+	}
+	return nil
 }
 
 // keepReceipt verifies a receipt and keeps it beside the evidence.
