@@ -40,6 +40,24 @@ type Options struct {
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
+// Client is what the options ask for in place of a driver's own; nil: nothing.
+func (o Options) Client(t testing.TB) *http.Client {
+	t.Helper()
+	if o.Wrap == nil {
+		return nil
+	}
+	client, err := forge.NewClient("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: o.Wrap(client.Transport)}
+}
+
+// Known gives a secret as configuration does.
+func Known(secret string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return secret, nil }
+}
+
 // The deadline of a call in the suite; no forge of a test is that slow.
 const patience = time.Minute
 
@@ -62,6 +80,7 @@ func Conform(t *testing.T, rig Rig) {
 		{"the tip follows a push", s.follows},
 		{"an edit replaces title and body", s.edit},
 		{"closing leaves one comment however often it is repeated", s.closing},
+		{"a comment whose answer is lost is said once", s.saidOnce},
 		{"a draft stays a draft when it is edited", s.draft},
 		{"hostile text comes back as it was", s.hostileText},
 		{"labels that do not exist are left out", s.labels},
@@ -331,6 +350,21 @@ func (s suite) closing(t *testing.T) {
 			t.Fatal(err)
 		}
 		only(t, s.find(t, d, g, head, "main"), pr.Number, forge.Closed)
+	}
+	if said := s.rig.Comments(t, pr.Number); !slices.Equal(said, []string{comment}) {
+		t.Errorf("comments %q", said)
+	}
+}
+
+func (s suite) saidOnce(t *testing.T) {
+	d, g, f := s.broken(t, nil)
+	pr := s.open(t, d, g, branch("said"))
+	const comment = "Superseded by another attempt."
+	f.armed.Store(lostAnswer(http.MethodPost))
+	code(t, d.Close(s.context(t), g, pr.Number, comment), sallyport.CodeUnknown)
+	f.armed.Store(nil)
+	if err := d.Close(s.context(t), g, pr.Number, comment); err != nil {
+		t.Fatal(err)
 	}
 	if said := s.rig.Comments(t, pr.Number); !slices.Equal(said, []string{comment}) {
 		t.Errorf("comments %q", said)

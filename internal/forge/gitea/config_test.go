@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/forge/forgetest"
 	"sallyport.dev/sallyport/internal/forge/gitea"
 )
 
 const canary = "a-secret-that-is-in-no-error"
 
 func TestConfigurationsThatAreRefused(t *testing.T) {
-	token, mint := known("x"), &gitea.Mint{User: "bot", Password: known("x")}
+	token, mint := forgetest.Known("x"), &gitea.Mint{User: "bot", Password: forgetest.Known("x")}
 	for _, c := range []gitea.Config{
 		{},
 		{URL: "https://forge.example/owner/name"},
@@ -45,7 +46,7 @@ func TestAddresses(t *testing.T) {
 		"https://forge.example/a/git/owner/name": "https://forge.example/a/git/owner/name",
 		"http://127.0.0.1:3000/owner/name":       "http://127.0.0.1:3000/owner/name",
 	} {
-		d := driver(t, gitea.Config{URL: url, Credential: known("x")})
+		d := driver(t, gitea.Config{URL: url, Credential: forgetest.Known("x")})
 		if got := d.Describe().Repository; got != want {
 			t.Errorf("%s: %s", url, got)
 		}
@@ -64,7 +65,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 		})
 	}
 	for _, secret := range []string{"", "a b", "a\nb"} {
-		_, err := driver(t, gitea.Config{URL: "https://forge.invalid/owner/name", Credential: known(secret)}).Mint(t.Context(), "mark")
+		_, err := driver(t, gitea.Config{URL: "https://forge.invalid/owner/name", Credential: forgetest.Known(secret)}).Mint(t.Context(), "mark")
 		wantCode(t, err, sallyport.CodeInvalid)
 	}
 }

@@ -1,7 +1,6 @@
 package gitea_test
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"testing"
@@ -29,11 +28,6 @@ func start(t testing.TB) rig {
 	return rig{Gitea: g, repo: "owner/tool"}
 }
 
-// known gives a secret as configuration does.
-func known(secret string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return secret, nil }
-}
-
 func (r rig) config(t testing.TB, o forgetest.Options) gitea.Config {
 	t.Helper()
 	c := gitea.Config{URL: r.URL + "/" + r.repo}
@@ -45,17 +39,11 @@ func (r rig) config(t testing.TB, o forgetest.Options) gitea.Config {
 		secret = r.Token(t, "bot", "write:repository", "write:issue")
 	}
 	if r.mint {
-		c.Mint = &gitea.Mint{User: "bot", Password: known(secret)}
+		c.Mint = &gitea.Mint{User: "bot", Password: forgetest.Known(secret)}
 	} else {
-		c.Credential = known(secret)
+		c.Credential = forgetest.Known(secret)
 	}
-	if o.Wrap != nil {
-		client, err := forge.NewClient("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Client = &http.Client{Transport: o.Wrap(client.Transport)}
-	}
+	c.Client = o.Client(t)
 	return c
 }
 

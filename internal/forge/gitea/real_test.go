@@ -146,7 +146,7 @@ func TestTokenWithTooLittle(t *testing.T) {
 		{"owner/none", []string{"write:repository"}, sallyport.CodeNotFound, sallyport.CodeNotFound, sallyport.CodeNotFound},
 	} {
 		t.Run(c.repo+" "+c.scopes[0], func(t *testing.T) {
-			d := driver(t, gitea.Config{URL: r.URL + "/" + c.repo, Credential: known(r.Token(t, "bot", c.scopes...))})
+			d := driver(t, gitea.Config{URL: r.URL + "/" + c.repo, Credential: forgetest.Known(r.Token(t, "bot", c.scopes...))})
 			g := minted(t, d)
 			_, err := d.Find(t.Context(), g, "sallyport/x", "main")
 			if c.find >= 0 {
@@ -270,7 +270,7 @@ func TestInspect(t *testing.T) {
 			if c.switchOff {
 				r.Do(t, "", http.MethodPatch, "/repos/"+repo, map[string]bool{"has_pull_requests": false}, nil)
 			}
-			d := driver(t, gitea.Config{URL: r.URL + "/" + repo, Credential: known(r.Token(t, "bot", "write:repository"))})
+			d := driver(t, gitea.Config{URL: r.URL + "/" + repo, Credential: forgetest.Known(r.Token(t, "bot", "write:repository"))})
 			in, err := d.Inspect(t.Context(), minted(t, d), "main")
 			if err != nil || !in.Private || in.Archived {
 				t.Fatalf("%+v, %v", in, err)
@@ -307,7 +307,7 @@ func TestLabelsThatExistAreSet(t *testing.T) {
 	for i, scopes := range [][]string{{"write:repository", "write:issue"}, {"write:repository"}} {
 		head := fmt.Sprintf("sallyport/%d", i)
 		r.Commit(t, "", r.repo, head)
-		d := driver(t, gitea.Config{URL: r.URL + "/" + r.repo, Credential: known(r.Token(t, "bot", scopes...))})
+		d := driver(t, gitea.Config{URL: r.URL + "/" + r.repo, Credential: forgetest.Known(r.Token(t, "bot", scopes...))})
 		pr, err := d.Create(t.Context(), minted(t, d), forge.NewPullRequest{Head: head, Base: "main", Text: forge.Text{Title: "t"}, Labels: []string{"none", "by a machine"}})
 		if err != nil {
 			t.Fatal(err)
@@ -323,7 +323,7 @@ func TestLabelsThatExistAreSet(t *testing.T) {
 func TestWhoseAConfiguredTokenIs(t *testing.T) {
 	r := start(t)
 	for want, scopes := range map[string][]string{"bot": {"write:repository", "read:user"}, "": {"write:repository"}} {
-		d := driver(t, gitea.Config{URL: r.URL + "/" + r.repo, Credential: known(r.Token(t, "bot", scopes...))})
+		d := driver(t, gitea.Config{URL: r.URL + "/" + r.repo, Credential: forgetest.Known(r.Token(t, "bot", scopes...))})
 		if g := minted(t, d); g.Identity != want || g.Class != forge.ClassConfigured {
 			t.Errorf("scopes %v: acts as %q, %s", scopes, g.Identity, g.Class)
 		}

@@ -1,8 +1,6 @@
 package github
 
 import (
-	"context"
-	"net/http"
 	"testing"
 	"time"
 
@@ -30,23 +28,12 @@ func (r rig) config(t testing.TB, o forgetest.Options) Config {
 			c.App.Key = served.OtherKey(t)
 		}
 	case o.Credential != "":
-		c.Credential = known(o.Credential)
+		c.Credential = forgetest.Known(o.Credential)
 	default:
-		c.Credential = known(r.Token)
+		c.Credential = forgetest.Known(r.Token)
 	}
-	if o.Wrap != nil {
-		client, err := forge.NewClient("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Client = &http.Client{Transport: o.Wrap(client.Transport)}
-	}
+	c.Client = o.Client(t)
 	return c
-}
-
-// known gives a secret as configuration does.
-func known(secret string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return secret, nil }
 }
 
 func driver(t testing.TB, c Config) *Driver {

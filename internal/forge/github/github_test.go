@@ -70,7 +70,7 @@ func TestConfigurationIsRefused(t *testing.T) {
 		"escaped":         func(c *Config) { c.URL = "https://github.com/o/a%2Fb" },
 		"api over http":   func(c *Config) { c.API = "http://github.com/api/v3" },
 		"api with a user": func(c *Config) { c.API = "https://u@github.com/api/v3" },
-		"both":            func(c *Config) { c.Credential = known("x") },
+		"both":            func(c *Config) { c.Credential = forgetest.Known("x") },
 		"neither":         func(c *Config) { c.App = nil },
 		"no app id":       func(c *Config) { c.App.ID = "" },
 		"no key":          func(c *Config) { c.App.Key = nil },
@@ -435,25 +435,5 @@ func TestWhoClosedItIsTold(t *testing.T) {
 		if err := d.Close(t.Context(), g, pr.Number, "c"); name == "merged" && sallyport.CodeOf(err) != sallyport.CodeConflict || name == "closed" && err != nil {
 			t.Errorf("closing one that is %s: %v", name, err)
 		}
-	}
-}
-
-// A lost answer to the comment, then a repeat: one comment.
-func TestACommentIsSaidOnce(t *testing.T) {
-	r, d := app(t)
-	g := mint(t, d)
-	r.Branch(t, "x")
-	pr, err := d.Create(t.Context(), g, proposal("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Break(host.Fault{Method: http.MethodPost, Path: "/comments", Lose: true})
-	fails(t, d.Close(t.Context(), g, pr.Number, "c"), sallyport.CodeUnknown)
-	r.Mend()
-	if err := d.Close(t.Context(), g, pr.Number, "c"); err != nil {
-		t.Fatal(err)
-	}
-	if p := r.Pulls()[0]; len(p.Comments) != 1 || p.State != "closed" {
-		t.Errorf("%+v", p)
 	}
 }

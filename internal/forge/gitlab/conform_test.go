@@ -1,8 +1,6 @@
 package gitlab
 
 import (
-	"context"
-	"net/http"
 	"testing"
 	"time"
 
@@ -29,23 +27,12 @@ func (r rig) config(t testing.TB, o forgetest.Options) Config {
 		secret = r.Bot
 	}
 	if r.mints {
-		c.ProjectID, c.Owner = 4711, known(secret)
+		c.ProjectID, c.Owner = 4711, forgetest.Known(secret)
 	} else {
-		c.Credential = known(secret)
+		c.Credential = forgetest.Known(secret)
 	}
-	if o.Wrap != nil {
-		client, err := forge.NewClient("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Client = &http.Client{Transport: o.Wrap(client.Transport)}
-	}
+	c.Client = o.Client(t)
 	return c
-}
-
-// known gives a secret as configuration does.
-func known(secret string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return secret, nil }
 }
 
 func driver(t testing.TB, c Config) *Driver {

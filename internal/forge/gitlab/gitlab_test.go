@@ -66,16 +66,16 @@ func TestConfigurationIsRefused(t *testing.T) {
 		"no address": "", "http": "http://gitlab.example/a/b", "a user in it": "https://u:p@gitlab.example/a/b", "a query in it": "https://gitlab.example/a/b?x=1",
 		"one name": "https://gitlab.example/a", "dots": "https://gitlab.example/a/..", "escaped": "https://gitlab.example/a/b%2Fc", "a dash": "https://gitlab.example/a/-/b",
 	} {
-		if _, err := New(Config{URL: url, Owner: known("x")}); sallyport.CodeOf(err) != sallyport.CodeInvalid || err == nil {
+		if _, err := New(Config{URL: url, Owner: forgetest.Known("x")}); sallyport.CodeOf(err) != sallyport.CodeInvalid || err == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, c := range map[string]Config{"both": {URL: "https://g.example/a/b", Owner: known("x"), Credential: known("x")}, "neither": {URL: "https://g.example/a/b"}} {
+	for name, c := range map[string]Config{"both": {URL: "https://g.example/a/b", Owner: forgetest.Known("x"), Credential: forgetest.Known("x")}, "neither": {URL: "https://g.example/a/b"}} {
 		if _, err := New(c); sallyport.CodeOf(err) != sallyport.CodeInvalid || err == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d := driver(t, Config{URL: "https://g.example/a/b/c.git", Owner: known("x")})
+	d := driver(t, Config{URL: "https://g.example/a/b/c.git", Owner: forgetest.Known("x")})
 	if d.at != "/projects/a%2Fb%2Fc" || d.Describe().Repository != "https://g.example/a/b/c" {
 		t.Errorf("%s, %s", d.at, d.Describe().Repository)
 	}
@@ -338,25 +338,6 @@ func TestWhoClosedItIsTold(t *testing.T) {
 		if err := d.Close(t.Context(), g, pr.Number, "c"); name == "merged" && sallyport.CodeOf(err) != sallyport.CodeConflict || name == "closed" && err != nil {
 			t.Errorf("closing one that is %s: %v", name, err)
 		}
-	}
-}
-
-func TestACommentIsSaidOnce(t *testing.T) {
-	r, d := minting(t)
-	g := mint(t, d)
-	r.Branch(t, "x")
-	pr, err := d.Create(t.Context(), g, proposal("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Break(host.Fault{Method: http.MethodPost, Path: "/notes", Lose: true})
-	fails(t, d.Close(t.Context(), g, pr.Number, "/close c"), sallyport.CodeUnknown)
-	r.Mend()
-	if err := d.Close(t.Context(), g, pr.Number, "/close c"); err != nil {
-		t.Fatal(err)
-	}
-	if m := r.Requests()[0]; len(m.Notes) != 1 || m.State != "closed" {
-		t.Errorf("%+v", m)
 	}
 }
 
