@@ -69,7 +69,8 @@ func separation() string {
 // publisherThere refuses a run whose result nobody could publish.
 func publisherThere() error {
 	if os.Getenv(PublisherSocket) != "" {
-		return nil
+		_, err := publisherKeys()
+		return err
 	}
 	name, err := PublisherFile()
 	if err == nil {
@@ -358,14 +359,26 @@ func askPublisher(ctx context.Context, q publication.Request, pack io.Reader) (r
 	return receipt, keys, err
 }
 
+// publisherKeys are those of a Publisher of another user.
+func publisherKeys() ([]byte, error) {
+	keys, err := os.ReadFile(os.Getenv(PublisherKeys))
+	if err == nil {
+		_, err = evidence.ParsePublicKeys(keys)
+	}
+	if err != nil {
+		return nil, &sallyport.Error{Op: "publish", Code: sallyport.CodeUnsupported, Subject: PublisherKeys, Message: "expected the file of the Publisher's public keys, to verify receipts with", Err: err,
+			Hint: "`sallyport-publisher keys > FILE`, on its side"}
+	}
+	return keys, nil
+}
+
 func reachPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func(), err error) {
 	socket := os.Getenv(PublisherSocket)
 	if socket == "" {
 		return startPublisher(ctx)
 	}
-	if keys, err = os.ReadFile(os.Getenv(PublisherKeys)); err != nil {
-		return nil, nil, nil, &sallyport.Error{Op: "publish", Code: sallyport.CodeInvalid, Subject: PublisherKeys, Message: "expected the file of the Publisher's public keys, to verify receipts with", Err: err,
-			Hint: "`sallyport-publisher keys > FILE`, on its side"}
+	if keys, err = publisherKeys(); err != nil {
+		return nil, nil, nil, err
 	}
 	if conn, err = net.DialTimeout("unix", socket, 10*time.Second); err != nil {
 		return nil, nil, nil, &sallyport.Error{Op: "publish", Code: sallyport.CodeUnavailable, Subject: socket, Message: "the Publisher cannot be reached", Err: err, Hint: "is it running? `systemctl status sallyport-publisher`"}

@@ -113,7 +113,9 @@ func TestDriverKilledWhilePublishing(t *testing.T) {
 		t.Cleanup(func() { ln.Close() })
 		keys := s.File(filepath.Join(s.Dir, name+".pub"), s.Read(filepath.Join(filepath.Dir(s.config), "mission-control.pub")))
 		env := s.Env
-		s.Env = append(slices.Clone(env), "SALLYPORT_PUBLISHER="+socket, "SALLYPORT_PUBLISHER_KEYS="+keys)
+		s.Env = append(slices.Clone(env), "SALLYPORT_PUBLISHER="+socket)
+		s.Run("unverifiable", "echo good > a", "--publish", "pr").Want(40).Says("SALLYPORT_PUBLISHER_KEYS")
+		s.Env = append(s.Env, "SALLYPORT_PUBLISHER_KEYS="+keys)
 		id := s.Start(name, "echo good > a", "--publish", "pr")
 		asked, err := ln.Accept()
 		s.Must(err)
