@@ -91,10 +91,9 @@ func hexValue(index int) int {
 
 func isUnreserved(c byte) bool { return isAlnum(c) || strings.IndexByte("-._~", c) >= 0 }
 
-// matchPath compares a canonical path with a glob: `*` is any run of characters within one segment, an
-// empty one too, `**` as a whole
-// segment is any number of segments, none included. An escaped slash (%2F) is matched only by one in the glob: a
-// server may take it for a slash, and `*` must not reach further than it shows.
+// matchPath compares a canonical path with a glob: `*` is any run of characters within one segment, an empty one too, and an
+// escape is one character; `**` as a whole segment is any number of segments, none included. An escaped slash (%2F) is
+// matched only by one in the glob: a server may take it for a slash, and neither star must reach further than it shows.
 func matchPath(glob, path string) bool {
 	if strings.Count(path, "%2F") != strings.Count(glob, "%2F") {
 		return false
@@ -103,7 +102,23 @@ func matchPath(glob, path string) bool {
 }
 
 func matchSegment(glob, segment string) bool {
-	return matchRun([]byte(glob), []byte(segment), func(c byte) bool { return c == '*' }, func(a, b byte) bool { return a == b })
+	if !strings.Contains(segment, "%") { // as nearly always
+		return matchRun([]byte(glob), []byte(segment), func(c byte) bool { return c == '*' }, func(a, b byte) bool { return a == b })
+	}
+	return matchRun(escapesWhole(glob), escapesWhole(segment), func(c string) bool { return c == "*" }, func(a, b string) bool { return a == b })
+}
+
+// escapesWhole are the characters of a canonical path or glob, an escape as one: `*0` is not what ends in %20.
+func escapesWhole(s string) []string {
+	out := make([]string, 0, len(s))
+	for len(s) > 0 {
+		n := 1
+		if s[0] == '%' {
+			n = min(3, len(s))
+		}
+		out, s = append(out, s[:n]), s[n:]
+	}
+	return out
 }
 
 // matchRun matches items with a pattern in which wild stands for any run of them. Only the last wild is ever taken

@@ -71,20 +71,20 @@ func FuzzCanonicalPath(f *testing.F) {
 	})
 }
 
-// globAsRegexp is the other reading of a glob.
+// globAsRegexp is the other reading of a glob, in which a star is whole characters of a canonical path, an escaped slash none.
 func globAsRegexp(glob string) *regexp.Regexp {
+	const character = `(?:[^/%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])`
 	var b strings.Builder
 	b.WriteString("^")
 	for _, s := range strings.Split(glob, "/")[1:] {
 		if s == "**" {
-			b.WriteString("(?:/[^/]*)*")
+			b.WriteString("(?:/" + character + "*)*")
 			continue
 		}
 		b.WriteString("/")
 		for i, lit := range strings.Split(s, "*") {
 			if i > 0 {
-				// One character of a canonical path; an escaped slash is none.
-				b.WriteString(`(?:[^/%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*`)
+				b.WriteString(character + "*")
 			}
 			b.WriteString(regexp.QuoteMeta(lit))
 		}
@@ -98,11 +98,11 @@ func TestGlobAgreesWithRegexp(t *testing.T) {
 		draw := func(name string, pieces ...string) string {
 			return "/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, name), "")
 		}
-		glob := draw("glob", "a", "b", "*", "/", "/**/", "/*/", "%2F", "/**")
+		glob := draw("glob", "a", "b", "*", "/", "/**/", "/*/", "%2F", "/**", "%20", "2", "0", "F")
 		if checkGlob(glob) != "" {
 			return
 		}
-		p, ok := canonicalPath(draw("path", "a", "b", "/", "%2F", "ab", "/a", "/b"))
+		p, ok := canonicalPath(draw("path", "a", "b", "/", "%2F", "ab", "/a", "/b", "%20", "%C0", "2F", "0"))
 		if !ok {
 			return
 		}
@@ -116,6 +116,20 @@ func TestGlobAgreesWithRegexp(t *testing.T) {
 	})
 	if yes == 0 {
 		t.Error("nothing ever matched")
+	}
+}
+
+func TestGlobMatches(t *testing.T) {
+	for _, c := range []struct {
+		glob, path string
+		want       bool
+	}{
+		{"/b/**", "/b/a%2F", false}, {"/b/**", "/b/a", true}, {"/b/**", "/b", true}, {"/@*%2F*", "/@a%2Fb", true}, {"/@*", "/@a%2Fb", false},
+		{"/*0", "/a%20", false}, {"/*2F", "/a%2F", false}, {"/%2*", "/%20", false}, {"/*%20", "/a%20", true}, {"/*%20*", "/%20%20", true}, {"/a*", "/a%20", true},
+	} {
+		if got := matchPath(c.glob, c.path); got != c.want {
+			t.Errorf("matchPath(%q, %q) = %v", c.glob, c.path, got)
+		}
 	}
 }
 
