@@ -25,8 +25,9 @@ type Gitea struct {
 	SSH        string // ssh://git@127.0.0.1:1235
 	KnownHosts string // a file with its SSH host key
 
-	dir   string
-	admin string // a token that may do all
+	program string
+	dir     string
+	admin   string // a token that may do all
 }
 
 // What the administrator is called; the password is as good as none, on loopback and for a minute.
@@ -49,11 +50,11 @@ func Start(t testing.TB) *Gitea {
 			t.Errorf("clean up: %v", err)
 		}
 	})
-	g := &Gitea{dir: dir}
+	g := &Gitea{program: program, dir: dir}
 	var last error
 	for range 3 { // somebody may take the port between our look and Gitea's
-		if last = g.run(t, program, static); last == nil {
-			g.prepare(t, program)
+		if last = g.run(t, static); last == nil {
+			g.prepare(t)
 			return g
 		}
 	}
@@ -84,13 +85,13 @@ func built(t testing.TB) (program, static string) {
 	return filepath.Join(at, "gitea"), filepath.Join(at, "static")
 }
 
-func (g *Gitea) run(t testing.TB, program, static string) error {
+func (g *Gitea) run(t testing.TB, static string) error {
 	ports := freePorts(t, 2)
 	g.URL, g.SSH = "http://127.0.0.1:"+ports[0], "ssh://git@127.0.0.1:"+ports[1]
 	g.configure(t, static, ports)
 	ended := make(chan error, 1)
 	started := make(chan error, 1)
-	cmd := g.command(t, program, "web")
+	cmd := g.command(t, "web")
 	log, err := os.Create(filepath.Join(g.dir, "out.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +129,8 @@ func (g *Gitea) run(t testing.TB, program, static string) error {
 }
 
 // command runs it as an ordinary user: as root it refuses.
-func (g *Gitea) command(t testing.TB, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, append(args, "--config", filepath.Join(g.dir, "app.ini"))...)
+func (g *Gitea) command(t testing.TB, args ...string) *exec.Cmd {
+	cmd := exec.Command(g.program, append(args, "--config", filepath.Join(g.dir, "app.ini"))...)
 	cmd.Dir = g.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "USER=" + account(t).Username, "GITEA_WORK_DIR=" + g.dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -221,12 +222,9 @@ func (g *Gitea) healthy(ended <-chan error) error {
 }
 
 // prepare makes the administrator with a token, and learns the host key.
-func (g *Gitea) prepare(t testing.TB, program string) {
+func (g *Gitea) prepare(t testing.TB) {
 	t.Helper()
-	cmd := g.command(t, program, "admin", "user", "create", "--username", admin, "--password", Password, "--email", admin+"@example.test", "--admin", "--must-change-password=false")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make the administrator: %v\n%s", err, out)
-	}
+	g.manage(t, "admin", "user", "create", "--username", admin, "--password", Password, "--email", admin+"@example.test", "--admin", "--must-change-password=false")
 	g.admin = g.Token(t, admin, "all")
 	port := g.SSH[strings.LastIndexByte(g.SSH, ':')+1:]
 	keys, err := exec.Command("ssh-keyscan", "-p", port, "127.0.0.1").Output()
@@ -236,6 +234,14 @@ func (g *Gitea) prepare(t testing.TB, program string) {
 	g.KnownHosts = filepath.Join(t.TempDir(), "known_hosts")
 	if err := os.WriteFile(g.KnownHosts, keys, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// manage is one of its own commands for whoever runs it.
+func (g *Gitea) manage(t testing.TB, args ...string) {
+	t.Helper()
+	if out, err := g.command(t, args...).CombinedOutput(); err != nil {
+		t.Fatalf("gitea %s: %v\n%s", args[0], err, out)
 	}
 }
 

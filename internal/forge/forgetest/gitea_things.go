@@ -129,6 +129,14 @@ func (g *Gitea) Commit(t testing.TB, as, repo, branch string) sallyport.ObjectID
 	return made.Commit.SHA
 }
 
+// DeleteBranch deletes one and waits until what Gitea does of it later is done: it closes the pull requests that have that
+// branch then, also one that was opened since.
+func (g *Gitea) DeleteBranch(t testing.TB, as, repo, branch string) {
+	t.Helper()
+	g.Do(t, as, http.MethodDelete, "/repos/"+repo+"/branches/"+url.PathEscape(branch), nil, nil)
+	g.manage(t, "manager", "flush-queues")
+}
+
 // ForkPull opens a pull request to base from a branch of the user's own fork, and tells its number.
 func (g *Gitea) ForkPull(t testing.TB, user, repo, head, base string) int64 {
 	t.Helper()

@@ -1,8 +1,6 @@
 package gitea_test
 
 import (
-	"net/http"
-	"net/url"
 	"testing"
 
 	"sallyport.dev/sallyport"
@@ -65,7 +63,7 @@ func (r rig) Branch(t testing.TB, name string) sallyport.ObjectID {
 
 func (r rig) DeleteBranch(t testing.TB, name string) {
 	t.Helper()
-	r.Do(t, "", http.MethodDelete, "/repos/"+r.repo+"/branches/"+url.PathEscape(name), nil, nil)
+	r.Gitea.DeleteBranch(t, "", r.repo, name)
 }
 
 func (r rig) Stranger(t testing.TB, head, base string) int64 {
