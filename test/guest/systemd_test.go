@@ -218,17 +218,34 @@ const where = `p=$(pgrep -x -f "sleep 14.5"); cut -d: -f3 /proc/$p/cgroup; cd /s
 cat memory.max pids.max cpu.max
 for p in $(pgrep -f '^[^ ]*sallyport drive ') $(pgrep -f '^sallyport-keeper alc_'); do cut -d: -f3 /proc/$p/cgroup; done | sort | uniq -c`
 
-// testScopeRun: every layer is required; the session that has started the run ends; its driver is killed; a driver
-// started from another session joins the scope that the keeper has kept, and finishes.
-func (s session) testScopeRun(t *testing.T) {
-	a := s.login(t, repository+`exec sallyport run -d --require all --name kept -- sh -c "sleep 14.5; echo better > text"`)
+// begin starts an Attempt and stops its command, so that there is time to look and to kill on a loaded host.
+func (s session) begin(t *testing.T, name, options string) {
+	a := s.login(t, repository+"exec sallyport run -d "+options+" --name "+name+` -- sh -c "sleep 14.5; echo better > text"`)
 	if a.Exit != 0 {
 		t.Fatalf("exit %d\n%s%s", a.Exit, a.Stdout, a.Stderr)
 	}
-	// Stopped, so that there is time to look and to kill on a loaded host.
 	if a := s.run(t, `until pkill -STOP -x -f "sleep 14.5"; do sleep 0.2; done`, 0, "/", "", attemptMost); a.Exit != 0 {
 		t.Fatalf("%s", a.Stderr)
 	}
+}
+
+// goOn lets the command go on.
+const goOn = `pkill -CONT -x -f "sleep 14.5"`
+
+// finish waits for what begin has started.
+func (s session) finish(t *testing.T) outcome {
+	a := s.login(t, "cd repo; exec sallyport wait --json")
+	var o outcome
+	if err := json.Unmarshal(a.Stdout, &o); err != nil || a.Exit != 0 || o.State != "accepted" || o.Agent.By != "keeper" {
+		t.Fatalf("exit %d, %v\n%s%s", a.Exit, err, a.Stdout, a.Stderr)
+	}
+	return o
+}
+
+// testScopeRun: every layer is required; the session that has started the run ends; its driver is killed; a driver
+// started from another session joins the scope that the keeper has kept, and finishes.
+func (s session) testScopeRun(t *testing.T) {
+	s.begin(t, "kept", "--require all")
 	group := regexp.QuoteMeta(strings.TrimPrefix(scope, cgroups))
 	want := regexp.MustCompile(`^` + group + `/sallyport/fac_[a-z0-9]+/alc_[a-z0-9]+\n` + strconv.Itoa(96<<20) + `\n48\n75000 100000\n +(\d) ` + group + `/sallyport-self\n$`)
 	if got := s.root(t, where); !want.MatchString(got) {
@@ -237,20 +254,15 @@ func (s session) testScopeRun(t *testing.T) {
 	s.root(t, `kill -9 $(pgrep -f '^[^ ]*sallyport drive ')`)
 	go func() {
 		time.Sleep(4 * time.Second) // in the middle of what the next driver does
-		s.machine.Run(s.ctx, talk.Command{Argv: []string{"/bin/sh", "-c", `pkill -CONT -x -f "sleep 14.5"`}, Env: environment(0), Dir: "/", Timeout: attemptMost})
+		s.machine.Run(s.ctx, talk.Command{Argv: []string{"/bin/sh", "-c", goOn}, Env: environment(0), Dir: "/", Timeout: attemptMost})
 	}()
-	b := s.login(t, "cd repo; exec sallyport wait --json")
-	var o outcome
-	if err := json.Unmarshal(b.Stdout, &o); err != nil || b.Exit != 0 || o.State != "accepted" || o.Agent.By != "keeper" || o.Branch != "sallyport/kept" {
-		t.Fatalf("exit %d, %v\n%s%s", b.Exit, err, b.Stdout, b.Stderr)
+	o := s.finish(t)
+	if o.Branch != "sallyport/kept" {
+		t.Errorf("branch %q", o.Branch)
 	}
 	inScope(t, o.Layers, sallyport.LayerCPU, sallyport.LayerMemory, sallyport.LayerPIDs)
 	s.scopeGone(t)
 }
-
-// attached says under which profile a doctor and its keeper run, once each was caught running.
-const attached = `caught() { for i in $(seq 600); do p=$(pgrep -o -f "$2") && l=$(cat /proc/$p/attr/current 2>/dev/null) && echo "$1 $l" && return; sleep 0.05; done; }
-caught sallyport '^sallyport doctor'; caught keeper '^sallyport-keeper alc_'`
 
 // testAppArmor loads the profile that `doctor --fix` writes, as far as Debian 12 knows its words: neither its parser
 // nor its kernel has the permission that the profile is for. What can be seen is who it attaches to: the driver,
@@ -258,16 +270,12 @@ caught sallyport '^sallyport doctor'; caught keeper '^sallyport-keeper alc_'`
 func (s session) testAppArmor(t *testing.T) {
 	s.root(t, `printf 'profile sallyport /usr/local/bin/{sallyport,sallyport-keeper} flags=(unconfined) {\n}\n' > /etc/apparmor.d/sallyport
 		/usr/sbin/apparmor_parser -r /etc/apparmor.d/sallyport; grep -x 'sallyport (unconfined)' /sys/kernel/security/apparmor/profiles`)
-	seen := make(chan string, 1)
-	go func() {
-		a, err := s.machine.Run(s.ctx, talk.Command{Argv: []string{"/bin/sh", "-c", attached}, Env: environment(0), Dir: "/", Timeout: attemptMost})
-		if err != nil {
-			t.Error(err)
-		}
-		seen <- string(a.Stdout)
-	}()
-	s.doctor(t)
-	if got := <-seen; got != "sallyport sallyport (unconfined)\nkeeper sallyport (unconfined)\n" {
+	s.begin(t, "profiled", "")
+	got := s.root(t, `for p in $(pgrep -f '^[^ ]*sallyport drive '); do echo driver $(cat /proc/$p/attr/current); done
+		for p in $(pgrep -f '^sallyport-keeper alc_'); do echo keeper $(cat /proc/$p/attr/current); done; `+goOn)
+	if !regexp.MustCompile(`^driver sallyport \(unconfined\)\n(keeper sallyport \(unconfined\)\n)+$`).MatchString(got) {
 		t.Errorf("%q", got)
 	}
+	s.finish(t)
+	s.scopeGone(t)
 }
