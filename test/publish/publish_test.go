@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/forge/forgetest"
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
@@ -91,6 +93,51 @@ func TestApprovers(t *testing.T) {
 	}
 }
 
+// TestOvertaken: an Attempt whose driver slept while it was published, and is adopted after a later one of its work order is
+// published, is neither published upon that one nor accepted anew.
+func TestOvertaken(t *testing.T) {
+	g := start(t)
+	for _, stale := range []bool{false, true} {
+		s := open(t, g, fmt.Sprintf("stale-%v", stale))
+		socket := filepath.Join(s.Dir, "silent.sock")
+		ln, err := net.Listen("unix", socket)
+		s.Must(err)
+		t.Cleanup(func() { ln.Close() })
+		env := s.Env
+		s.Env = append(slices.Clone(env), "SALLYPORT_PUBLISHER="+socket, "SALLYPORT_PUBLISHER_KEYS="+filepath.Join(filepath.Dir(s.config), "mission-control.pub"))
+		one := s.Start("fix", "echo good > a", "--publish", "pr")
+		asked, err := ln.Accept()
+		s.Must(err)
+		t.Cleanup(func() { asked.Close() })
+		sleeper := s.Driver()
+		s.Must(syscall.Kill(sleeper, syscall.SIGSTOP))
+		s.Env = env
+		two := s.Run("fix", "echo good two > a", "--publish", "pr").Want(0).Report()
+		if stale {
+			s.makeStale(one)
+		}
+		s.Kill(sleeper)
+		s.Sallyport("ps")
+		s.Await("the refusal", func() bool { return s.Count(lifecycle.PublicationRefused, "", one) == 1 })
+		if want := map[bool]string{false: "later driver", true: "came later"}[stale]; s.Count(lifecycle.PublicationRefused, want, one) != 1 {
+			t.Errorf("expected the word %q in\n%s", want, s.Story())
+		}
+		if list := s.pulls(); len(list) != 1 || list[0].Head.SHA != string(two.Commit) {
+			t.Errorf("%+v", list)
+		}
+	}
+}
+
+// makeStale lets no acceptance of the Attempt count any more, as if its time were over.
+func (s *stage) makeStale(id sallyport.AttemptID) {
+	names, err := filepath.Glob(filepath.Join(s.State, "attempts", string(id), "acceptance-*.json"))
+	s.Must(err)
+	if len(names) != 1 {
+		s.T.Fatalf("acceptances: %q", names)
+	}
+	s.Must(os.WriteFile(names[0], []byte("{}"), 0o600))
+}
+
 // submitter is whoever runs the tests, as Mission Control names them.
 func submitter(t *testing.T) string {
 	u, err := user.Current()
@@ -123,12 +170,7 @@ func TestDriverKilledWhilePublishing(t *testing.T) {
 		s.Kill(s.Driver())
 		s.Env = env
 		if stale {
-			names, err := filepath.Glob(filepath.Join(s.State, "attempts", string(id), "acceptance-*.json"))
-			s.Must(err)
-			if len(names) != 1 {
-				t.Fatalf("acceptances: %q", names)
-			}
-			s.Must(os.WriteFile(names[0], []byte("{}"), 0o600))
+			s.makeStale(id)
 		}
 		s.Sallyport("ps")
 		s.Await("the publication", func() bool { return s.Count(lifecycle.PublicationDone, "", id) == 1 })
