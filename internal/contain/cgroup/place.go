@@ -8,20 +8,75 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // makeDir makes dir and what lies between it and the parent. It may be repeated, and survives another process
-// that prunes an empty folder in between.
+// that prunes an empty folder in between: that one stays away while we hold the lock.
 func (p place) makeDir(dir string) error {
 	var err error
 	for range 100 {
-		if err = p.makeOnce(dir); !errors.Is(err, unix.ENOENT) {
+		unlock := p.hold()
+		err = p.makeOnce(dir)
+		unlock()
+		if !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
 	return err
+}
+
+// hold makes the folder that all of ours lie in and keeps those that prune away from it.
+func (p place) hold() (release func()) {
+	dir := filepath.Join(p.parent, ours)
+	return patiently(func() (*os.File, error) {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, err // makeOnce says it
+		}
+		f, err := lock(dir, unix.LOCK_SH)
+		if errors.Is(err, unix.ENOENT) {
+			err = unix.EWOULDBLOCK // pruned already
+		}
+		return f, err
+	})
+}
+
+// patiently takes a lock as soon as it can be had, but is no more than courtesy: whoever may look into a folder can lock it
+// for ever, so that after a while we go on without.
+func patiently(take func() (*os.File, error)) (release func()) {
+	for range 100 {
+		f, err := take()
+		if err == nil {
+			return func() { f.Close() }
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return func() {}
+}
+
+// lock is the open folder dir with a lock, which is still what the path names; without waiting.
+func lock(dir string, how int) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if err == nil {
+		var had, is unix.Stat_t
+		if err = errors.Join(unix.Fstat(int(f.Fd()), &had), unix.Lstat(dir, &is)); err == nil && (had.Ino != is.Ino || had.Dev != is.Dev) {
+			err = unix.ENOENT
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (p place) makeOnce(dir string) error {
@@ -129,6 +184,11 @@ func isForeign(pid string) bool {
 // prune removes empty folders of ours, from dir up to the parent, and stops at the first that is in use. One that
 // is not there is no reason to stop: whoever was to make it may have been ended before.
 func (p place) prune(dir string) {
+	all := filepath.Join(p.parent, ours)
+	if _, err := os.Lstat(all); err != nil {
+		return
+	}
+	defer patiently(func() (*os.File, error) { return lock(all, unix.LOCK_EX) })()
 	for dir != p.parent && strings.HasPrefix(dir, p.parent) {
 		if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {
 			return
