@@ -278,10 +278,10 @@ func (s *Server) addLabels(w http.ResponseWriter, r *http.Request) {
 	if p == nil {
 		return
 	}
-	var names []string
-	_ = json.NewDecoder(r.Body).Decode(&names)
+	var asked struct{ Labels []string }
+	_ = json.NewDecoder(r.Body).Decode(&asked)
 	out := []any{}
-	for _, name := range names {
+	for _, name := range asked.Labels {
 		if !slices.Contains(s.state.Labels, name) {
 			s.state.Labels = append(s.state.Labels, name)
 		}
