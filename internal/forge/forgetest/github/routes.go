@@ -41,6 +41,8 @@ func (s *Server) routes() http.Handler {
 	add("GET "+repo+"/issues/{number}", s.getIssue)
 	add("GET "+repo+"/issues/{number}/comments", s.listComments)
 	add("POST "+repo+"/issues/{number}/comments", s.addComment)
+	add("POST "+repo+"/attestations", s.attest)
+	add("GET "+repo+"/attestations/{digest}", s.listAttestations)
 	return mux
 }
 
