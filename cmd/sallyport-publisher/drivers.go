@@ -36,7 +36,7 @@ func driver(t publisher.Target) (forge.Driver, error) {
 		}
 		return gitea.New(g)
 	case "github":
-		g := github.Config{URL: t.Repository, API: t.API, CAFile: t.CAFile}
+		g := github.Config{URL: t.Repository, API: t.API, CAFile: t.CAFile, Attestations: t.Attestations}
 		if c.App != nil {
 			pem, err := secretBytes(c.App.KeyFile)(context.Background())
 			if err != nil {

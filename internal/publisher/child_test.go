@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sallyport.dev/sallyport/internal/forge"
 	"sallyport.dev/sallyport/internal/publication"
 )
 
@@ -41,9 +42,7 @@ func child(path string) int {
 	}
 	var p *Publisher
 	if err == nil {
-		p, err = Open(c.Config, Options{At: killer(c.Kill), Driver: minting(func(next http.RoundTripper) http.RoundTripper {
-			return transport(func(r *http.Request) (*http.Response, error) { return c.send(next, r) })
-		})})
+		p, err = Open(c.Config, Options{At: killer(c.Kill), Driver: c.driver})
 	}
 	var receipt []byte
 	if err == nil {
@@ -66,6 +65,17 @@ func child(path string) int {
 	return 0
 }
 
+// driver is the one for a target, with what the plan has to happen to its requests.
+func (c plan) driver(t Target) (forge.Driver, error) {
+	wrap := func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) { return c.send(next, r) })
+	}
+	if t.Kind == "github" {
+		return onGitHub(wrap)(t)
+	}
+	return minting(wrap)(t)
+}
+
 // send kills the process once a request that the plan names has left.
 func (c plan) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	if kind := sentPoint(r); kind != "" && kind == c.Kill {
@@ -79,6 +89,8 @@ func sentPoint(r *http.Request) string {
 	switch {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pulls"):
 		return "sent create"
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/attestations"):
+		return "sent attest"
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/tokens"):
 		return "sent mint"
 	case r.Method == http.MethodDelete:

@@ -55,6 +55,8 @@ type Target struct {
 	BaseMoved      string   `yaml:"base-moved"` // publish (and say so) | refuse; default publish
 	Allow          []string `yaml:"allow"`      // codes of findings of `check` that the operator accepts
 	Approvers      Approval `yaml:"approvers"`
+	// Attestations: the evidence is stored as an attestation too (GitHub). The credential may do more then.
+	Attestations bool `yaml:"attestations"`
 }
 
 // Source says where the credential for one target comes from. Exactly one way is given.
@@ -213,6 +215,9 @@ func (t *Target) check(dir string) *sallyport.Error {
 	kinds := []string{"github", "gitlab", "gitea", "git"}
 	if !slices.Contains(kinds, t.Kind) {
 		return wrong("kind", "expected one of %s, found %q", strings.Join(kinds, ", "), t.Kind)
+	}
+	if t.Attestations && t.Kind != "github" {
+		return wrong("attestations", "only kind github keeps attestations, found kind %s", t.Kind)
 	}
 	if len(t.Bases) == 0 {
 		return wrong("bases", "expected at least one branch; an empty list means that none is")

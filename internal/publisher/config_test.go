@@ -30,6 +30,8 @@ func TestConfigThatIsRefused(t *testing.T) {
 		"no credential":        {strings.Replace(good, "token-file: t", "user: x", 1), 0o600, sallyport.CodeInvalid, "credential"},
 		"two credentials":      {strings.Replace(good, "token-file: t", "token-file: t, owner-token-file: o", 1), 0o600, sallyport.CodeInvalid, "credential"},
 		"an approver's no key": {good + "    approvers: {count: 1, people: [{name: ada, keys: [nonsense]}]}\n", 0o600, sallyport.CodeInvalid, "approvers.people[0].keys"},
+		"attestations":         {strings.Replace(good, "kind: gitea", "kind: github", 1) + "    attestations: true\n", 0o600, -1, ""},
+		"nobody keeps those":   {good + "    attestations: true\n", 0o600, sallyport.CodeInvalid, "only kind github keeps attestations, found kind gitea"},
 		"approvers uncounted":  {good + "    approvers: {people: [{name: ada, keys: []}]}\n", 0o600, sallyport.CodeInvalid, "approvers"},
 	} {
 		path := filepath.Join(t.TempDir(), "publisher.yaml")

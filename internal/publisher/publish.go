@@ -114,7 +114,7 @@ func (w *work) record(ctx context.Context, r Record) error {
 }
 
 func (w *work) do(ctx context.Context) (done, error) {
-	for _, step := range []func(context.Context) error{w.inspect, w.history, w.pulls, w.push, w.attach, w.pull} {
+	for _, step := range []func(context.Context) error{w.inspect, w.history, w.pulls, w.push, w.attach, w.attest, w.pull} {
 		if err := step(ctx); err != nil {
 			return w.out, err
 		}

@@ -87,6 +87,8 @@ func TestAgainstPublishedDocument(t *testing.T) {
 	r := rig{s, true}
 	d := driver(t, r.config(t, forgetest.Options{}))
 	d.cfg.App.Installation = 0
+	r.Set(func(s *served.State) { s.Granted["attestations"] = "write" })
+	d.cfg.Attestations = true
 	ctx := t.Context()
 	g, err := d.Mint(ctx, "mark")
 	if err != nil {
@@ -103,13 +105,14 @@ func TestAgainstPublishedDocument(t *testing.T) {
 	edit := d.Edit(ctx, g, pr.Number, forge.Text{Title: "u", Body: "c"})
 	closing := d.Close(ctx, g, pr.Number, "said")
 	_, closed := d.Get(ctx, g, pr.Number)
-	for _, err := range []error{inspect, find, open, edit, closing, closed, d.Revoke(ctx, g)} {
+	attest, again := d.Attest(ctx, g, subject, bundleOf("YQ==")), d.Attest(ctx, g, subject, bundleOf("YQ=="))
+	for _, err := range []error{inspect, find, open, edit, closing, closed, attest, again, d.Revoke(ctx, g)} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
 	// The check itself must be able to fail.
-	if asked := s.Asked(); len(asked) < 15 {
+	if asked := s.Asked(); len(asked) < 18 {
 		t.Errorf("only %d requests were held to the document: %q", len(asked), asked)
 	}
 }

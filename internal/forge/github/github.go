@@ -45,9 +45,11 @@ type Config struct {
 	App          *App
 	// Credential reads a fine-grained personal access token. It is asked for each publication, so a file may be replaced.
 	Credential func(context.Context) (string, error)
-	Client     *http.Client     // nil: forge.NewClient(CAFile)
-	CAFile     string           // for the forge's HTTPS; "": the system's
-	Now        func() time.Time // nil: time.Now
+	// Attestations: an App's token is to store attestations too.
+	Attestations bool
+	Client       *http.Client     // nil: forge.NewClient(CAFile)
+	CAFile       string           // for the forge's HTTPS; "": the system's
+	Now          func() time.Time // nil: time.Now
 }
 
 // App is a GitHub App that is installed on the repository.

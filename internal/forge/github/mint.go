@@ -30,8 +30,14 @@ const (
 
 // wanted is what pushes a branch and opens a pull request for it. There is no narrower pair: metadata: read is
 // implied, and the same pair can merge, which only the base branch's rules prevent. Changes of workflows would need
-// workflows: write, which is never asked for.
-var wanted = map[string]string{"contents": "write", "pull_requests": "write"}
+// workflows: write, which is never asked for. Attestations are asked for where the operator wants them.
+func (d *Driver) wanted() map[string]string {
+	w := map[string]string{"contents": "write", "pull_requests": "write"}
+	if d.cfg.Attestations {
+		w["attestations"] = "write"
+	}
+	return w
+}
 
 // Mint gets an installation token for the one repository, or looks up whose the configured token is. GitHub gives
 // tokens no name: mark is not used. One whose answer was lost cannot be found; it ends within the hour.
@@ -111,7 +117,7 @@ type request struct {
 // token asks for one. The library's own types are not used: they drop permissions that they do not know, and those
 // are what the comparison is for.
 func (d *Driver) token(ctx context.Context, jwt string, installation int64) (map[string]json.RawMessage, error) {
-	body := request{Permissions: wanted}
+	body := request{Permissions: d.wanted()}
 	if d.cfg.RepositoryID != 0 {
 		body.IDs = []int64{d.cfg.RepositoryID}
 	} else {
@@ -128,9 +134,18 @@ func (d *Driver) token(ctx context.Context, jwt string, installation int64) (map
 	var e *sallyport.Error
 	if errors.As(err, &e) && e.Code == sallyport.CodeInvalid && strings.Contains(e.Message, "422") {
 		// One answer for both, and GitHub does not say which.
-		e.Code, e.Hint = sallyport.CodeDenied, "the installation does not reach this repository, or has not contents: write and pull_requests: write: look at the App's installation"
+		e.Code, e.Hint = sallyport.CodeDenied, "the installation does not reach this repository, or has not "+words(d.wanted())+": look at the App's installation"
 	}
 	return answer, err
+}
+
+// words are permissions for people, in one order.
+func words(permissions map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(permissions)) {
+		all = append(all, name+": "+permissions[name])
+	}
+	return strings.Join(all, " and ")
 }
 
 // minted is GitHub's answer by its exact keys.
@@ -179,6 +194,7 @@ func (d *Driver) compare(answer map[string]json.RawMessage) (forge.Grant, error)
 	case !m.expires.After(now) || m.expires.After(now.Add(tokenLife+clockSkew)):
 		return refuse("it ends at %s; expected within the hour", m.expires.UTC().Format(time.RFC3339))
 	}
+	wanted := d.wanted()
 	for _, name := range slices.Sorted(maps.Keys(m.permissions)) {
 		level := m.permissions[name]
 		if level != wanted[name] && (name != "metadata" || level != "read") {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -142,8 +143,12 @@ func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 	}
 	if len(labels) > 0 {
 		_ = d.ask(ctx, opCreate, g.Secret, true, func(ctx context.Context, c *github.Client) (*github.Response, error) {
-			_, res, err := c.Issues.AddLabelsToIssue(ctx, d.owner, d.name, p.GetNumber(), labels)
-			return res, err
+			// The library's own method sends a bare list, which the document does not have.
+			req, err := c.NewRequest(ctx, http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", d.owner, d.name, p.GetNumber()), map[string][]string{"labels": labels})
+			if err != nil {
+				return nil, err
+			}
+			return c.Do(req, nil)
 		})
 	}
 	return pull(p), nil

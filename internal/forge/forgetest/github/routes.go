@@ -41,6 +41,8 @@ func (s *Server) routes() http.Handler {
 	add("GET "+repo+"/issues/{number}", s.getIssue)
 	add("GET "+repo+"/issues/{number}/comments", s.listComments)
 	add("POST "+repo+"/issues/{number}/comments", s.addComment)
+	add("POST "+repo+"/attestations", s.attest)
+	add("GET "+repo+"/attestations/{digest}", s.listAttestations)
 	return mux
 }
 
@@ -278,10 +280,10 @@ func (s *Server) addLabels(w http.ResponseWriter, r *http.Request) {
 	if p == nil {
 		return
 	}
-	var names []string
-	_ = json.NewDecoder(r.Body).Decode(&names)
+	var asked struct{ Labels []string }
+	_ = json.NewDecoder(r.Body).Decode(&asked)
 	out := []any{}
-	for _, name := range names {
+	for _, name := range asked.Labels {
 		if !slices.Contains(s.state.Labels, name) {
 			s.state.Labels = append(s.state.Labels, name)
 		}

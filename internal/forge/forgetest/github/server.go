@@ -82,6 +82,7 @@ type Server struct {
 	mu     sync.Mutex
 	state  State
 	pulls  []*Pull
+	stored []Attestation
 	tokens map[string]token
 	minted int
 }
