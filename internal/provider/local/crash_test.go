@@ -147,6 +147,28 @@ func TestHoldEndsTheKeeperAndKeepsTheWork(t *testing.T) {
 	}
 }
 
+// A machine that dies before the spec is on the disk may leave an empty one: the sandbox is made again. Where a command was
+// started that cannot be, and the folder is not touched.
+func TestSpecLostWithTheMachine(t *testing.T) {
+	b := newBench(t)
+	spec, auth := b.spec("echo", "made")
+	dir := b.folder(spec.Allocation)
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, fileSpec), nil, 0o600))
+	if st, err := b.Lookup(b.ctx(), b.resource(spec.Allocation)); err != nil || !st.HalfMade {
+		t.Errorf("Lookup: %+v, %v", st, err)
+	}
+	l := b.start(spec, auth)
+	if out, e := l.all(); out != "made\n" || e.Code != 0 {
+		t.Errorf("%q, %+v", out, e)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, fileSpec), nil, 0o600))
+	if _, err := b.Create(b.ctx(), spec); sallyport.CodeOf(err) != sallyport.CodeCorrupt {
+		t.Errorf("Create again: %v", err)
+	}
+	l.destroy()
+}
+
 // Create is killed at many moments; whatever it left is found, can be made again and can be removed.
 func TestCreateKilledAtAnyMoment(t *testing.T) { createKilled(t, false) }
 

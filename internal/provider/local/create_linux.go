@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
@@ -33,6 +32,31 @@ func readSpec(dir string) (provider.Spec, error) {
 		return s, err
 	}
 	return s, json.Unmarshal(b, &s)
+}
+
+// record writes the spec, whole for every process that looks from now on, and tells when it is durable. What lives may hold
+// something of the Allocation before that: a crash of the machine leaves nothing that lives.
+func record(dir string, spec []byte) (<-chan error, error) {
+	f, err := os.CreateTemp(dir, "."+fileSpec+"-") // only for its owner
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(spec); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, fileSpec))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	durable := make(chan error, 1)
+	go func() {
+		err := f.Sync()
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		durable <- err
+	}()
+	return durable, nil
 }
 
 // Create implements provider.Provider.
@@ -57,19 +81,13 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	// Commit point: a crash before leaves an empty folder that bears the id; after, one that can be made
 	// again from its own spec. Either is found by List and removed by Destroy.
-	durable := make(chan error, 1)
-	go func() {
-		durable <- renameio.WriteFile(filepath.Join(dir, fileSpec), b, 0o600, renameio.WithTempDir(dir))
-	}()
-	recorded := sync.OnceValue(func() error {
-		if err := <-durable; err != nil {
-			return stateError("create", dir, err)
-		}
-		return nil
-	})
-	err = p.makeSandbox(ctx, dir, spec, false, recorded)
-	if rerr := recorded(); err == nil {
-		err = rerr
+	durable, err := record(dir, b)
+	if err != nil {
+		return "", stateError("create", dir, err)
+	}
+	err = p.makeSandbox(ctx, dir, spec, false)
+	if serr := <-durable; err == nil && serr != nil {
+		err = stateError("create", dir, serr)
 	}
 	if err != nil {
 		if sallyport.CodeOf(err) != sallyport.CodeUnknown {
@@ -124,6 +142,9 @@ func (p *Provider) same(ctx context.Context, dir string, spec provider.Spec) (bo
 	if os.IsNotExist(err) {
 		return false, nil
 	}
+	if err != nil && !exists(dir, keeper.FileStarted) {
+		return false, p.unmade(ctx, dir, spec.Allocation) // the machine died before it was durable
+	}
 	if err != nil {
 		return false, &sallyport.Error{Op: "create", Code: sallyport.CodeCorrupt, Subject: dir, Err: err}
 	}
@@ -139,11 +160,16 @@ func (p *Provider) same(ctx context.Context, dir string, spec provider.Spec) (bo
 	if self, err := readSelf(dir); ready && err == nil && self.Alive() {
 		return true, nil
 	}
-	// Also a keeper that has not yet written who it is: two of them must never meet in one folder.
-	if err := endProcesses(ctx, dir, spec.Allocation); err != nil {
-		return false, err
+	return false, p.unmade(ctx, dir, spec.Allocation)
+}
+
+// unmade removes what there is of a sandbox that was not made whole. Also a keeper that has not yet written who it is: two
+// of them must never meet in one folder.
+func (p *Provider) unmade(ctx context.Context, dir string, a sallyport.AllocationID) error {
+	if err := endProcesses(ctx, dir, a); err != nil {
+		return err
 	}
-	return false, removeData(dir)
+	return removeData(dir)
 }
 
 func exists(dir, name string) bool {
@@ -172,12 +198,11 @@ func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error 
 		}
 		time.Sleep(5 * time.Millisecond) // the old keeper's PID 1 is on its way out
 	}
-	return p.makeSandbox(ctx, dir, spec, true, func() error { return nil })
+	return p.makeSandbox(ctx, dir, spec, true)
 }
 
 // makeSandbox prepares everything that takes the caller's powers and hands it to a keeper, which outlives us.
-// recorded waits until the spec is durable: nothing that lives may hold anything of the Allocation before.
-func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Spec, salvage bool, recorded func() error) error {
+func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Spec, salvage bool) error {
 	s, err := p.spareFor(spec.Allocation)
 	if err != nil {
 		return err
@@ -246,9 +271,6 @@ func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Sp
 		if known, err = p.proved(ctx); err != nil {
 			return err
 		}
-	}
-	if err := recorded(); err != nil {
-		return err
 	}
 	if err := bound(); err != nil {
 		return err
