@@ -98,30 +98,19 @@ func (p *Publisher) send(ctx context.Context, o *order, r forge.Remote, expect s
 	return forge.Push(ctx, dir, r, o.commit(), expect, o.head())
 }
 
-// attach puts acceptance and evidence beside the change at the forge, under a ref that is named by the commit: a carrier that
-// anybody who can write there can take away, and nobody can change unseen. A forge that takes no such ref is no failure.
-func (p *Publisher) attach(ctx context.Context, o *order, r forge.Remote) error {
-	release, err := p.useMirror(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer release()
-	dir, err := p.mirror(ctx, o)
-	if err != nil {
-		return err
+// attachment makes in the mirror the commit of acceptance and evidence that goes beside the change, and tells what is at the
+// forge in its place. It is a carrier that anybody who can write there can take away, and nobody can change unseen.
+func (p *Publisher) attachment(ctx context.Context, o *order, r forge.Remote) (dir string, row BranchRow, err error) {
+	if dir, err = p.mirror(ctx, o); err != nil {
+		return "", row, err
 	}
 	issued, err := time.Parse(time.RFC3339, o.accepted().Issued)
 	if err != nil {
-		return err
+		return "", row, err
 	}
-	id, err := forge.Attach(ctx, dir, issued, map[string][]byte{evidence.AttachedEvidence: o.envelope, evidence.AttachedAcceptance: o.sealed})
-	if err != nil {
-		return err
+	row.Ref = evidence.AttachedRef(o.commit())
+	if row.Commit, err = forge.Attach(ctx, dir, issued, map[string][]byte{evidence.AttachedEvidence: o.envelope, evidence.AttachedAcceptance: o.sealed}); err == nil {
+		row.Expect, err = forge.Tip(ctx, r, row.Ref)
 	}
-	ref := evidence.AttachedRef(o.commit())
-	was, err := forge.Tip(ctx, r, ref)
-	if err != nil || was == id {
-		return err
-	}
-	return forge.PushRef(ctx, dir, r, id, was, ref)
+	return dir, row, err
 }

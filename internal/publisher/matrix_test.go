@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sallyport.dev/sallyport/internal/evidence"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -102,6 +104,9 @@ func (s *stage) kill(kind, point string, prepare func(*stage) (order1, *Publishe
 		}
 	}
 	r := s.must(p, o)
+	if st := s.state(p, o); len(r.Notes) > 0 || !slices.Contains(st.Attached, s.at(evidence.AttachedRef(o.commit))) {
+		t.Errorf("of the evidence at the forge the ledger knows nothing, or: %q", r.Notes)
+	}
 	if kind == "second" && string(r.Replaced) == "" {
 		t.Error("the receipt says that the branch was made")
 	}
@@ -117,6 +122,7 @@ type left struct {
 	received     bool
 	tokens, open int
 	pushed       bool
+	attached     bool
 	sealed       bool
 }
 
@@ -124,6 +130,7 @@ func (s *stage) left(p *Publisher, o order1) (l left) {
 	st := s.state(p, o)
 	_, l.received = st.Requests[o.c.Nonce]
 	l.tokens, l.open, l.pushed = len(s.tokens()), len(s.pullRequests("open")), s.tip("sallyport/fix") == o.commit
+	l.attached = s.at(evidence.AttachedRef(o.commit)) != ""
 	for _, row := range st.Credentials {
 		l.sealed = l.sealed || row.Sealed != nil
 	}
@@ -140,6 +147,9 @@ func (l left) String() string {
 	}
 	if l.pushed {
 		words = append(words, "the branch")
+	}
+	if l.attached {
+		words = append(words, "the evidence")
 	}
 	if l.open > 0 {
 		words = append(words, []string{"", "the pull request", "two pull requests"}[l.open])
