@@ -14,26 +14,35 @@ import (
 
 // A mirror is a bare repository of the Publisher's own for one target: the base branch as the forge has it, and below it the
 // commits that were handed over. It is a cache: what is damaged in it is made anew. Git's own locks do not wait, and a git
-// that was killed leaves them, so one Publisher at a time uses it.
+// that was killed leaves them, so one Publisher at a time uses it. One that is not used any more
+// is removed by collect.
+
+// newMirror begins the name of a mirror that is being made, under the lock of the mirror.
+const newMirror = "new-"
 
 func (p *Publisher) mirrorDir(o *order) string {
 	return filepath.Join(p.config.State, "mirrors", sallyport.Sum([]byte(o.target.Repository)).Hex()[:32])
 }
 
 func (p *Publisher) useMirror(ctx context.Context, o *order) (release func(), err error) {
-	return p.lock(ctx, "mirror\x00"+o.target.Repository)
+	return p.lock(ctx, mirrorLock(filepath.Base(p.mirrorDir(o))))
 }
+
+// mirrorLock is what is locked for the mirror of that name.
+func mirrorLock(name string) string { return "mirror\x00" + name }
 
 func (p *Publisher) mirror(ctx context.Context, o *order) (string, error) {
 	dir := p.mirrorDir(o)
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
+		now := p.options.Now()
+		_ = os.Chtimes(dir, now, now) // collect goes by it; a mirror that is removed too early is made anew
 		return dir, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return "", unavailable("make a mirror", err)
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), "new-")
-	if err != nil {
+	tmp := filepath.Join(filepath.Dir(dir), newMirror+filepath.Base(dir))
+	if err := os.RemoveAll(tmp); err != nil { // whoever left it has the lock no more
 		return "", unavailable("make a mirror", err)
 	}
 	defer os.RemoveAll(tmp)
