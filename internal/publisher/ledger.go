@@ -103,7 +103,9 @@ type PullRow struct {
 	Opened bool   `json:"opened,omitempty"` // by us
 	Author string `json:"author,omitempty"` // as the forge says
 	Why    string `json:"why,omitempty"`
-	nonce  string // of the record
+	// Labels are those of the target that were put on: each once, so that a person can take it off.
+	Labels []string `json:"labels,omitempty"`
+	nonce  string   // of the record
 }
 
 // Ledger is the Publisher's own journal: an append-only table in SQLite, hash chained, that several Publishers of one host

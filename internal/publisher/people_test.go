@@ -3,6 +3,7 @@ package publisher
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,4 +198,44 @@ func TestOnePlace(t *testing.T) {
 	}
 	// Another work order has no business on that branch.
 	s.fails(p, s.accept("four\n", func(c *evidencetest.Case) { c.WorkOrder = 2 }), sallyport.CodeConflict)
+}
+
+// Each label of the target is put on once, when it is missing: what a person took off stays off, what they put on stays on.
+func TestLabels(t *testing.T) {
+	s, p, f := shakyStage(t, "labels")
+	label := func(number int64, name string) { t.Helper(); s.forge.Label(t, s.repo, number, name, false) }
+	on := func(want ...string) {
+		t.Helper()
+		if have := s.forge.Labels(t, s.repo, 1); !slices.Equal(have, want) {
+			t.Errorf("labels %q, expected %q", have, want)
+		}
+	}
+	takeOff := func() {
+		t.Helper()
+		s.forge.Do(t, "", http.MethodPut, "/repos/"+s.repo+"/issues/1/labels", map[string]any{"labels": []int64{}}, nil)
+	}
+	target := &p.config.Targets[0]
+	label(0, "agent")
+	target.Labels = []string{"agent", "not-there-yet"}
+	s.must(p, s.accept("one\n", nil))
+	on("agent")
+	takeOff()
+	label(1, "theirs")
+	label(0, "not-there-yet")
+	f.set(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/labels") {
+			return answered(r, http.StatusServiceUnavailable), nil
+		}
+		return next.RoundTrip(r)
+	})
+	if r := s.must(p, s.accept("two\n", nil)); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "labels could not be put on") {
+		t.Errorf("%q", r.Notes)
+	}
+	on("theirs")
+	f.set(nil)
+	s.must(p, s.accept("three\n", nil))
+	on("not-there-yet", "theirs")
+	takeOff()
+	s.must(p, s.accept("four\n", nil))
+	on()
 }

@@ -66,6 +66,8 @@ func (s *State) apply(r Record) {
 		s.Opening, s.Base, r.Pull.nonce = nil, r.Pull.Base, r.Nonce
 		if i := s.pull(r.Pull.Number); i < 0 {
 			s.Pulls = append(s.Pulls, *r.Pull)
+		} else {
+			s.Pulls[i].Labels = r.Pull.Labels
 		}
 	case PullRequestClosed, PullRequestGone:
 		if i := s.pull(r.Pull.Number); i >= 0 {
