@@ -100,7 +100,8 @@ type Remote struct {
 	SSH string
 	// PushSSH is SSH for pushing, where one credential is not good for both; "": SSH.
 	PushSSH string
-	// CAFile has the certificates that an HTTPS server is verified with; "": the system's.
+	// CAFile has the certificates that an HTTPS server is verified with; "": the system's, or those of SSL_CERT_FILE and
+	// SSL_CERT_DIR.
 	CAFile string
 }
 
