@@ -25,6 +25,7 @@ type git struct {
 	remote   Remote
 	deadline time.Duration
 	in       *os.File // what it reads; nil: nothing
+	config   [][2]string
 }
 
 // maxGitOutput is more than the lines of one ref take.
@@ -111,6 +112,7 @@ func (g git) environ(scheme string) []string {
 	if g.remote.CAFile != "" {
 		config = append(config, [2]string{"http.sslCAInfo", g.remote.CAFile}, [2]string{"http.sslCAPath", nobody})
 	}
+	config = append(config, g.config...)
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)))
 	for i, kv := range config {
 		n := strconv.Itoa(i)

@@ -2,6 +2,8 @@ package publisher
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +140,22 @@ func TestBaseRewritten(t *testing.T) {
 	s.fails(p, next, sallyport.CodeDenied, "history")
 	if s.tip("sallyport/fix") != tip {
 		t.Error("pushed all the same")
+	}
+}
+
+// A base whose history has a fault of an old tool is published to.
+func TestBaseWithAnOldFault(t *testing.T) {
+	s, p, repo := folderStage(t, Options{})
+	old := filepath.Join(t.TempDir(), "old")
+	if err := os.WriteFile(old, []byte("tree "+s.git("rev-parse", "HEAD^{tree}")+"\nauthor a<a@example.test> 1 +0000\ncommitter a <a@example.test> 1 +0000\n\nold\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.git("reset", "-q", "--hard", s.git("hash-object", "-t", "commit", "-w", "--literally", old))
+	s.git("commit", "-q", "--allow-empty", "-m", "new")
+	s.git("push", "-q", "-f", repo, "HEAD:refs/heads/main")
+	o := s.accept("one\n", nil)
+	if r := s.receipt(p, o); r.Commit != o.commit || len(r.Notes) > 0 {
+		t.Errorf("%+v", r)
 	}
 }
 
