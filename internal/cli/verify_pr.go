@@ -147,17 +147,29 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tip is a ref's commit at the forge.
-func (g fetcher) tip(repository, ref string) (sallyport.ObjectID, error) {
-	if _, err := g.run("init", "--quiet", "--bare", filepath.Join(g.dir, "git")); err != nil {
-		return "", err
-	}
+// look is a ref's commit at the forge, "" if it is not there.
+func (g fetcher) look(repository, ref string) (sallyport.ObjectID, error) {
 	out, err := g.run("ls-remote", "--", repository, ref)
 	if err != nil {
 		return "", err
 	}
 	id, at, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	if at != ref || sallyport.ObjectID(id).Check() != nil {
+		return "", nil
+	}
+	return sallyport.ObjectID(id), nil
+}
+
+// tip is the commit that a pull request is at.
+func (g fetcher) tip(repository, ref string) (sallyport.ObjectID, error) {
+	if _, err := g.run("init", "--quiet", "--bare", filepath.Join(g.dir, "git")); err != nil {
+		return "", err
+	}
+	id, err := g.look(repository, ref)
+	if err != nil {
+		return "", err
+	}
+	if id == "" {
 		return "", &sallyport.Error{Op: "verify", Code: sallyport.CodeNotFound, Subject: ref, Message: "the forge shows no such pull request"}
 	}
 	if len(id) == 64 { // a bare repository has one format
@@ -168,19 +180,22 @@ func (g fetcher) tip(repository, ref string) (sallyport.ObjectID, error) {
 			return "", err
 		}
 	}
-	return sallyport.ObjectID(id), nil
+	return id, nil
 }
 
 func (g fetcher) fetch(repository string, head sallyport.ObjectID, attached string) error {
 	if _, err := g.run("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--depth=1", "--", repository, string(head)+":refs/head"); err != nil {
 		return err
 	}
-	_, err := g.run("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--depth=1", "--", repository, attached+":refs/attached")
-	if err != nil {
-		return &sallyport.Error{Op: "verify", Code: sallyport.CodeNotFound, Subject: attached, Message: "no evidence is attached to the commit that the pull request is at", Err: err,
-			Hint: "somebody may have pushed to it since; or the forge took no evidence: `sallyport verify FILE --commit " + string(head) + "` with the file from whoever ran it"}
+	switch there, err := g.look(repository, attached); {
+	case err != nil:
+		return err
+	case there == "":
+		return &sallyport.Error{Op: "verify", Code: sallyport.CodeNotFound, Subject: attached, Message: "no evidence is attached to the commit that the pull request is at",
+			Hint: "somebody may have pushed to it since; or its Publisher attaches none (`attach: false`), or the forge took none: `sallyport verify FILE --commit " + string(head) + "` with the file of evidence from whoever ran it"}
 	}
-	return nil
+	_, err := g.run("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--depth=1", "--", repository, attached+":refs/attached")
+	return err
 }
 
 func (g fetcher) id(rev string) (sallyport.ObjectID, error) {

@@ -1,6 +1,13 @@
 package cli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/evidence"
+	"sallyport.dev/sallyport/internal/forge/forgetest"
+)
 
 func TestPullAddress(t *testing.T) {
 	for address, want := range map[string]pullAddress{
@@ -37,5 +44,26 @@ func TestBounded(t *testing.T) {
 	}
 	if b.String() != "abcde" {
 		t.Errorf("kept %q", b)
+	}
+}
+
+// Where nothing is attached that is said, with what to do.
+func TestNothingIsAttached(t *testing.T) {
+	repo := forgetest.Bare(t)
+	head := forgetest.CommitIn(t, repo, "one")
+	forgetest.Git(t, repo, "update-ref", "refs/pull/1/head", string(head))
+	g := fetcher{t.Context(), t.TempDir()}
+	if tip, err := g.tip(repo, "refs/pull/1/head"); err != nil || tip != head {
+		t.Fatal(tip, err)
+	}
+	ref := evidence.AttachedRef(head)
+	err := g.fetch(repo, head, ref)
+	if sallyport.CodeOf(err) != sallyport.CodeNotFound || !strings.Contains(err.Error(), "no evidence is attached") {
+		t.Errorf("%v", err)
+	}
+	for _, word := range []string{"`attach: false`", "`sallyport verify FILE --commit " + string(head) + "`"} {
+		if hint := sallyport.HintOf(err); !strings.Contains(hint, word) {
+			t.Errorf("%q does not say %q", hint, word)
+		}
 	}
 }

@@ -7,6 +7,8 @@ package forge
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"sallyport.dev/sallyport"
@@ -45,6 +47,9 @@ type Driver interface {
 	Get(ctx context.Context, g Grant, number int64) (PullRequest, error)
 	// Edit replaces title and body.
 	Edit(ctx context.Context, g Grant, number int64, t Text) error
+	// Label puts on one those of the labels that the repository has, and tells which these are. It takes none away, also where
+	// the forge keeps one label of a scope at a time: then the one that is there stays.
+	Label(ctx context.Context, g Grant, number int64, labels []string) (put []string, err error)
 	// Close closes one with a comment.
 	Close(ctx context.Context, g Grant, number int64, comment string) error
 }
@@ -95,7 +100,8 @@ type Remote struct {
 	SSH string
 	// PushSSH is SSH for pushing, where one credential is not good for both; "": SSH.
 	PushSSH string
-	// CAFile has the certificates that an HTTPS server is verified with; "": the system's.
+	// CAFile has the certificates that an HTTPS server is verified with; "": the system's, or those of SSL_CERT_FILE and
+	// SSL_CERT_DIR.
 	CAFile string
 }
 
@@ -126,6 +132,7 @@ type PullRequest struct {
 	Base   string             // branch, short
 	Author string             // login
 	Text   Text
+	Labels []string
 	// ClosedBy is who closed or merged it, "" where it is open or the forge does not tell.
 	ClosedBy string
 	Created  time.Time
@@ -144,12 +151,21 @@ const (
 // Text is title and body. Both are made and neutralised by the caller.
 type Text struct{ Title, Body string }
 
+// ScopedBeside says that a label is of one scope with another one of these: what comes before the last separator is equal.
+func ScopedBeside(label string, others []string, separator string) bool {
+	scope := strings.LastIndex(label, separator)
+	return scope > 0 && slices.ContainsFunc(others, func(o string) bool {
+		return o != label && strings.LastIndex(o, separator) == scope && o[:scope] == label[:scope]
+	})
+}
+
 // NewPullRequest is what Create asks for.
 type NewPullRequest struct {
 	Head, Base string // short names
 	Text       Text
 	Draft      bool
-	Labels     []string // those that do not exist are left out
+	// Labels are put on where the forge takes them in the same request, but for those that do not exist. Label does the rest.
+	Labels []string
 }
 
 // Later says when the forge may be asked again. It is in the chain of a CodeUnavailable.

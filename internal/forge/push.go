@@ -150,11 +150,35 @@ func Tip(ctx context.Context, r Remote, ref string) (sallyport.ObjectID, error) 
 	return "", nil
 }
 
+// harmless are faults by git-fsck(1) that histories have from old or foreign tools, and that no one can mend any more. Of what
+// is fetched we ask what is an ancestor of what, and a push builds upon it: no file of it is written anywhere. Every other
+// fault ends a fetch: names such as .git or .., trees out of order, objects that are none. What we push is not checked here
+// but read by our own code before git has it.
+var harmless = [][2]string{
+	// Who and when, which nobody reads here. A date orders the walk through history and does not decide where it leads.
+	{"fetch.fsck.missingNameBeforeEmail", "ignore"},
+	{"fetch.fsck.missingSpaceBeforeEmail", "ignore"},
+	{"fetch.fsck.missingEmail", "ignore"},
+	{"fetch.fsck.badName", "ignore"},
+	{"fetch.fsck.badEmail", "ignore"},
+	{"fetch.fsck.missingSpaceBeforeDate", "ignore"},
+	{"fetch.fsck.badDate", "ignore"},
+	{"fetch.fsck.badDateOverflow", "ignore"},
+	{"fetch.fsck.zeroPaddedDate", "ignore"},
+	{"fetch.fsck.badTimezone", "ignore"},
+	// Two authors, of a conversion; parents come before them and are what counts.
+	{"fetch.fsck.multipleAuthors", "ignore"},
+	// A message with a NUL: it is shown to nobody.
+	{"fetch.fsck.nulInCommit", "ignore"},
+	// 040000 in place of 40000 is the same mode.
+	{"fetch.fsck.zeroPaddedFilemode", "ignore"},
+}
+
 // Fetch brings a ref of the remote, by its full name, into the repository gitDir, where it lies below refs/sallyport/forge/,
-// and tells what came: the ref may move meanwhile. Git checks it (fsck), and no other ref is touched. CodeNotFound: it is
-// not there.
+// and tells what came: the ref may move meanwhile. Git checks it (fsck, but for what is harmless), and no other ref is
+// touched. CodeNotFound: it is not there.
 func Fetch(ctx context.Context, gitDir string, r Remote, ref string) (sallyport.ObjectID, error) {
-	g := git{op: "fetch a branch", dir: gitDir, remote: r, deadline: pushDeadline}
+	g := git{op: "fetch a branch", dir: gitDir, remote: r, deadline: pushDeadline, config: harmless}
 	tip, err := Tip(ctx, r, ref)
 	if err != nil {
 		return "", err

@@ -25,6 +25,7 @@ type git struct {
 	remote   Remote
 	deadline time.Duration
 	in       *os.File // what it reads; nil: nothing
+	config   [][2]string
 }
 
 // maxGitOutput is more than the lines of one ref take.
@@ -53,8 +54,19 @@ func (g git) run(ctx context.Context, args ...string) (said, error) {
 	if g.dir != "" {
 		args = append([]string{"--git-dir=" + g.dir}, args...)
 	}
+	var inherit []*os.File
+	if scheme == "https" && g.remote.CAFile == "" {
+		authorities, err := trusted()
+		if err != nil {
+			return said{}, g.fail(sallyport.CodeUnavailable, "the authorities of SSL_CERT_FILE and SSL_CERT_DIR cannot be put together", "", err)
+		}
+		if authorities != nil {
+			defer authorities.Close()
+			inherit, g.remote.CAFile = []*os.File{authorities}, inherited
+		}
+	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env, cmd.Dir = g.environ(scheme), "/"
+	cmd.Env, cmd.Dir, cmd.ExtraFiles = g.environ(scheme), "/", inherit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second // a helper in another group may hold the pipes
@@ -98,8 +110,9 @@ func (g git) environ(scheme string) []string {
 		config = append(config, [2]string{"http.extraHeader", g.remote.Header})
 	}
 	if g.remote.CAFile != "" {
-		config = append(config, [2]string{"http.sslCAInfo", g.remote.CAFile})
+		config = append(config, [2]string{"http.sslCAInfo", g.remote.CAFile}, [2]string{"http.sslCAPath", nobody})
 	}
+	config = append(config, g.config...)
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)))
 	for i, kv := range config {
 		n := strconv.Itoa(i)

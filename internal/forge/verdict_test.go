@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -47,6 +48,25 @@ func TestSSHCommandIsQuoted(t *testing.T) {
 	for _, want := range []string{`'-i' '/k e'\''y'`, `'UserKnownHostsFile="/hosts \"50%%\""'`, "'StrictHostKeyChecking=yes'", "'IdentityAgent=none'", "'-F' '/dev/null'"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", got, want)
+		}
+	}
+}
+
+// With a file of authorities git believes nobody beside them: curl looks into the system's folder, too, where it has one built in.
+func TestOnlyTheFileIsBelieved(t *testing.T) {
+	for file, want := range map[string]bool{"": false, "/company.pem": true} {
+		env := strings.Join(git{remote: Remote{CAFile: file}}.environ("https"), "\n") + "\n"
+		if have := strings.Contains(env, "=http.sslCAPath\n") && strings.Contains(env, "="+nobody+"\n"); have != want {
+			t.Errorf("with %q: %v", file, have)
+		}
+	}
+	entries, err := os.ReadDir(nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries { // numbers: none has the name of a hash, and none is a certificate
+		if strings.Contains(e.Name(), ".") {
+			t.Errorf("%s", e.Name())
 		}
 	}
 }

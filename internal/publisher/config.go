@@ -49,7 +49,8 @@ type Target struct {
 	// Protected are globs of paths that are never published; AllowProtected takes some out. Default: DefaultProtected.
 	Protected      []string `yaml:"protected"`
 	AllowProtected []string `yaml:"allow-protected"`
-	Draft          *bool    `yaml:"draft"` // default true
+	Draft          *bool    `yaml:"draft"`  // default true
+	Attach         *bool    `yaml:"attach"` // evidence beside the change, for whoever can read the repository; default true
 	Labels         []string `yaml:"labels"`
 	Issue          string   `yaml:"issue"`      // linked in every pull request: "#12" or an address
 	BaseMoved      string   `yaml:"base-moved"` // publish (and say so) | refuse; default publish
@@ -241,9 +242,11 @@ func (t *Target) check(dir string) *sallyport.Error {
 	if !slices.Contains([]string{"publish", "refuse"}, t.BaseMoved) {
 		return wrong("base-moved", "expected publish or refuse, found %q", t.BaseMoved)
 	}
-	if t.Draft == nil {
-		yes := true
-		t.Draft = &yes
+	for _, b := range []**bool{&t.Draft, &t.Attach} {
+		if *b == nil {
+			yes := true
+			*b = &yes
+		}
 	}
 	if a := t.Approvers; a.Count < 0 || a.Count > len(a.People) || a.Count == 0 && len(a.People) > 0 {
 		return wrong("approvers", "expected a count from 1 to the number of people, found %d of %d", a.Count, len(a.People))

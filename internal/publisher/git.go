@@ -14,26 +14,35 @@ import (
 
 // A mirror is a bare repository of the Publisher's own for one target: the base branch as the forge has it, and below it the
 // commits that were handed over. It is a cache: what is damaged in it is made anew. Git's own locks do not wait, and a git
-// that was killed leaves them, so one Publisher at a time uses it.
+// that was killed leaves them, so one Publisher at a time uses it. One that is not used any more
+// is removed by collect.
+
+// newMirror begins the name of a mirror that is being made, under the lock of the mirror.
+const newMirror = "new-"
 
 func (p *Publisher) mirrorDir(o *order) string {
 	return filepath.Join(p.config.State, "mirrors", sallyport.Sum([]byte(o.target.Repository)).Hex()[:32])
 }
 
 func (p *Publisher) useMirror(ctx context.Context, o *order) (release func(), err error) {
-	return p.lock(ctx, "mirror\x00"+o.target.Repository)
+	return p.lock(ctx, mirrorLock(filepath.Base(p.mirrorDir(o))))
 }
+
+// mirrorLock is what is locked for the mirror of that name.
+func mirrorLock(name string) string { return "mirror\x00" + name }
 
 func (p *Publisher) mirror(ctx context.Context, o *order) (string, error) {
 	dir := p.mirrorDir(o)
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
+		now := p.options.Now()
+		_ = os.Chtimes(dir, now, now) // collect goes by it; a mirror that is removed too early is made anew
 		return dir, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return "", unavailable("make a mirror", err)
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), "new-")
-	if err != nil {
+	tmp := filepath.Join(filepath.Dir(dir), newMirror+filepath.Base(dir))
+	if err := os.RemoveAll(tmp); err != nil { // whoever left it has the lock no more
 		return "", unavailable("make a mirror", err)
 	}
 	defer os.RemoveAll(tmp)
@@ -98,30 +107,19 @@ func (p *Publisher) send(ctx context.Context, o *order, r forge.Remote, expect s
 	return forge.Push(ctx, dir, r, o.commit(), expect, o.head())
 }
 
-// attach puts acceptance and evidence beside the change at the forge, under a ref that is named by the commit: a carrier that
-// anybody who can write there can take away, and nobody can change unseen. A forge that takes no such ref is no failure.
-func (p *Publisher) attach(ctx context.Context, o *order, r forge.Remote) error {
-	release, err := p.useMirror(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer release()
-	dir, err := p.mirror(ctx, o)
-	if err != nil {
-		return err
+// attachment makes in the mirror the commit of acceptance and evidence that goes beside the change, and tells what is at the
+// forge in its place. It is a carrier that anybody who can write there can take away, and nobody can change unseen.
+func (p *Publisher) attachment(ctx context.Context, o *order, r forge.Remote) (dir string, row BranchRow, err error) {
+	if dir, err = p.mirror(ctx, o); err != nil {
+		return "", row, err
 	}
 	issued, err := time.Parse(time.RFC3339, o.accepted().Issued)
 	if err != nil {
-		return err
+		return "", row, err
 	}
-	id, err := forge.Attach(ctx, dir, issued, map[string][]byte{evidence.AttachedEvidence: o.envelope, evidence.AttachedAcceptance: o.sealed})
-	if err != nil {
-		return err
+	row.Ref = evidence.AttachedRef(o.commit())
+	if row.Commit, err = forge.Attach(ctx, dir, issued, map[string][]byte{evidence.AttachedEvidence: o.envelope, evidence.AttachedAcceptance: o.sealed}); err == nil {
+		row.Expect, err = forge.Tip(ctx, r, row.Ref)
 	}
-	ref := evidence.AttachedRef(o.commit())
-	was, err := forge.Tip(ctx, r, ref)
-	if err != nil || was == id {
-		return err
-	}
-	return forge.PushRef(ctx, dir, r, id, was, ref)
+	return dir, row, err
 }

@@ -32,6 +32,8 @@ const (
 	BranchIntended      Type = "branch.intended"
 	BranchBound         Type = "branch.bound"
 	BranchGone          Type = "branch.gone" // found to be deleted by somebody else
+	EvidenceIntended    Type = "evidence.intended"
+	EvidenceBound       Type = "evidence.bound"
 	PullRequestIntended Type = "pull-request.intended"
 	PullRequestBound    Type = "pull-request.bound"
 	PullRequestClosed   Type = "pull-request.closed" // by us
@@ -51,6 +53,7 @@ type Record struct {
 	Why        *sallyport.Reason  `json:"why,omitempty"`
 	Credential *CredentialRow     `json:"credential,omitempty"`
 	Branch     *BranchRow         `json:"branch,omitempty"`
+	Evidence   *BranchRow         `json:"evidence,omitempty"`
 	Pull       *PullRow           `json:"pull_request,omitempty"`
 	Receipt    string             `json:"receipt,omitempty"`
 	Commit     sallyport.ObjectID `json:"commit,omitempty"`
@@ -83,7 +86,7 @@ type CredentialRow struct {
 	Proof   string `json:"proof,omitempty"` // why it is known to be gone, or not
 }
 
-// BranchRow is one move of the branch.
+// BranchRow is one move of the branch, or of the ref that evidence is attached under.
 type BranchRow struct {
 	Ref    string             `json:"ref"`
 	Commit sallyport.ObjectID `json:"commit"`
@@ -100,7 +103,9 @@ type PullRow struct {
 	Opened bool   `json:"opened,omitempty"` // by us
 	Author string `json:"author,omitempty"` // as the forge says
 	Why    string `json:"why,omitempty"`
-	nonce  string // of the record
+	// Labels are those of the target that were put on: each once, so that a person can take it off.
+	Labels []string `json:"labels,omitempty"`
+	nonce  string   // of the record
 }
 
 // Ledger is the Publisher's own journal: an append-only table in SQLite, hash chained, that several Publishers of one host

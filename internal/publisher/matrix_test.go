@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sallyport.dev/sallyport/internal/evidence"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -29,10 +31,13 @@ func TestKilled(t *testing.T) {
 	first := pointsOf(t, "first", firstTime)
 	second := pointsOf(t, "second", secondTime)
 	extra := pointsOf(t, "extra", withExtra)
-	golden(t, "testdata/points.golden", "first publication:\n  "+strings.Join(first, "\n  ")+"\nsecond Attempt:\n  "+strings.Join(second, "\n  ")+"\nwith a second pull request of ours:\n  "+strings.Join(extra, "\n  ")+"\n")
+	labels := only(pointsOf(t, "labels", withLabels), "label")
+	golden(t, "testdata/points.golden", "first publication:\n  "+strings.Join(first, "\n  ")+"\nsecond Attempt:\n  "+strings.Join(second, "\n  ")+"\nwith a second pull request of ours:\n  "+strings.Join(extra, "\n  ")+
+		"\nof these, with a label that is missing:\n  "+strings.Join(labels, "\n  ")+"\n")
 	add("first", append(first, sent...), firstTime)
 	add("second", only(second, "branch", "push", "edit"), secondTime)
 	add("extra", only(extra, "close"), withExtra)
+	add("labels", labels, withLabels)
 	if !t.Failed() {
 		golden(t, "testdata/killed.golden", strings.Join(rows, "\n")+"\n")
 	}
@@ -75,6 +80,15 @@ func withExtra(s *stage) (order1, *Publisher) {
 	return o, p
 }
 
+// withLabels is a second Attempt, where the pull request of the first lacks a label: so it is, too, where the forge takes labels
+// in a request of their own and one was killed before it.
+func withLabels(s *stage) (order1, *Publisher) {
+	o, p := secondTime(s)
+	s.forge.Label(s.t, s.repo, 0, "agent", false)
+	s.config.Targets[0].Labels = []string{"agent"}
+	return o, p
+}
+
 // pointsOf records the points of a publication that nothing disturbs.
 func pointsOf(t *testing.T, kind string, prepare func(*stage) (order1, *Publisher)) (points []string) {
 	t.Helper()
@@ -102,6 +116,12 @@ func (s *stage) kill(kind, point string, prepare func(*stage) (order1, *Publishe
 		}
 	}
 	r := s.must(p, o)
+	if on := s.forge.Labels(t, s.repo, r.PullRequest.Number); !slices.Equal(on, s.config.Targets[0].Labels) {
+		t.Errorf("labels %q", on)
+	}
+	if st := s.state(p, o); len(r.Notes) > 0 || !slices.Contains(st.Attached, s.at(evidence.AttachedRef(o.commit))) {
+		t.Errorf("of the evidence at the forge the ledger knows nothing, or: %q", r.Notes)
+	}
 	if kind == "second" && string(r.Replaced) == "" {
 		t.Error("the receipt says that the branch was made")
 	}
@@ -117,6 +137,8 @@ type left struct {
 	received     bool
 	tokens, open int
 	pushed       bool
+	attached     bool
+	labelled     bool
 	sealed       bool
 }
 
@@ -124,6 +146,10 @@ func (s *stage) left(p *Publisher, o order1) (l left) {
 	st := s.state(p, o)
 	_, l.received = st.Requests[o.c.Nonce]
 	l.tokens, l.open, l.pushed = len(s.tokens()), len(s.pullRequests("open")), s.tip("sallyport/fix") == o.commit
+	l.attached = s.at(evidence.AttachedRef(o.commit)) != ""
+	for _, pr := range st.Pulls {
+		l.labelled = l.labelled || len(s.forge.Labels(s.t, s.repo, pr.Number)) > 0
+	}
 	for _, row := range st.Credentials {
 		l.sealed = l.sealed || row.Sealed != nil
 	}
@@ -141,8 +167,14 @@ func (l left) String() string {
 	if l.pushed {
 		words = append(words, "the branch")
 	}
+	if l.attached {
+		words = append(words, "the evidence")
+	}
 	if l.open > 0 {
 		words = append(words, []string{"", "the pull request", "two pull requests"}[l.open])
+	}
+	if l.labelled {
+		words = append(words, "the label")
 	}
 	if len(words) == 0 {
 		return "nothing"

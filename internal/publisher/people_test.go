@@ -2,7 +2,10 @@ package publisher
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"sallyport.dev/sallyport"
@@ -137,6 +140,22 @@ func TestBaseRewritten(t *testing.T) {
 	}
 }
 
+// A base whose history has a fault of an old tool is published to.
+func TestBaseWithAnOldFault(t *testing.T) {
+	s, p, repo := folderStage(t, Options{})
+	old := filepath.Join(t.TempDir(), "old")
+	if err := os.WriteFile(old, []byte("tree "+s.git("rev-parse", "HEAD^{tree}")+"\nauthor a<a@example.test> 1 +0000\ncommitter a <a@example.test> 1 +0000\n\nold\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.git("reset", "-q", "--hard", s.git("hash-object", "-t", "commit", "-w", "--literally", old))
+	s.git("commit", "-q", "--allow-empty", "-m", "new")
+	s.git("push", "-q", "-f", repo, "HEAD:refs/heads/main")
+	o := s.accept("one\n", nil)
+	if r := s.receipt(p, o); r.Commit != o.commit || len(r.Notes) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A commit that nobody at the forge has ever seen is in no history.
 func TestBaseUnknown(t *testing.T) {
 	s := newStage(t, "base-unknown")
@@ -194,4 +213,44 @@ func TestOnePlace(t *testing.T) {
 	}
 	// Another work order has no business on that branch.
 	s.fails(p, s.accept("four\n", func(c *evidencetest.Case) { c.WorkOrder = 2 }), sallyport.CodeConflict)
+}
+
+// Each label of the target is put on once, when it is missing: what a person took off stays off, what they put on stays on.
+func TestLabels(t *testing.T) {
+	s, p, f := shakyStage(t, "labels")
+	label := func(number int64, name string) { t.Helper(); s.forge.Label(t, s.repo, number, name, false) }
+	on := func(want ...string) {
+		t.Helper()
+		if have := s.forge.Labels(t, s.repo, 1); !slices.Equal(have, want) {
+			t.Errorf("labels %q, expected %q", have, want)
+		}
+	}
+	takeOff := func() {
+		t.Helper()
+		s.forge.Do(t, "", http.MethodPut, "/repos/"+s.repo+"/issues/1/labels", map[string]any{"labels": []int64{}}, nil)
+	}
+	target := &p.config.Targets[0]
+	label(0, "agent")
+	target.Labels = []string{"agent", "not-there-yet"}
+	s.must(p, s.accept("one\n", nil))
+	on("agent")
+	takeOff()
+	label(1, "theirs")
+	label(0, "not-there-yet")
+	f.set(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/labels") {
+			return answered(r, http.StatusServiceUnavailable), nil
+		}
+		return next.RoundTrip(r)
+	})
+	if r := s.must(p, s.accept("two\n", nil)); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "labels could not be put on") {
+		t.Errorf("%q", r.Notes)
+	}
+	on("theirs")
+	f.set(nil)
+	s.must(p, s.accept("three\n", nil))
+	on("not-there-yet", "theirs")
+	takeOff()
+	s.must(p, s.accept("four\n", nil))
+	on()
 }

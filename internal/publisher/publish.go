@@ -235,12 +235,41 @@ func (w *work) push(ctx context.Context) error {
 	return w.record(ctx, Record{Type: BranchBound, Branch: &row})
 }
 
-// attach is not worth a publication: what was published is right without it.
+// attach is not worth a publication: what was published is right without it, and a forge need not take such a ref.
 func (w *work) attach(ctx context.Context) error {
-	if err := w.p.effect("attach", func() error { return w.p.attach(ctx, w.o, w.remote) }); err != nil {
+	if !*w.o.target.Attach {
+		return nil
+	}
+	if err := w.attachEvidence(ctx); err != nil {
 		w.note("the evidence could not be attached: %s", publication.Refuse(err).Message)
 	}
 	return nil
+}
+
+// attachEvidence puts acceptance and evidence under a ref that is named by the commit of the change. The same acceptance
+// gives the same commit: after a crash it is there, or it is pushed again.
+func (w *work) attachEvidence(ctx context.Context) error {
+	release, err := w.p.useMirror(ctx, w.o)
+	if err != nil {
+		return err
+	}
+	defer release()
+	dir, row, err := w.p.attachment(ctx, w.o, w.remote)
+	if err != nil {
+		return err
+	}
+	if row.Expect != row.Commit {
+		if row.Expect != "" && !slices.Contains(w.state.Attached, row.Expect) {
+			return &sallyport.Error{Op: "publish", Code: sallyport.CodeConflict, Subject: row.Ref, Message: fmt.Sprintf("%s is at %s, which this Publisher did not put there", row.Ref, row.Expect)}
+		}
+		if err := w.record(ctx, Record{Type: EvidenceIntended, Evidence: &row}); err != nil {
+			return err
+		}
+		if err := w.p.effect("attach", func() error { return forge.PushRef(ctx, dir, w.remote, row.Commit, row.Expect, row.Ref) }); err != nil {
+			return err
+		}
+	}
+	return w.record(ctx, Record{Type: EvidenceBound, Evidence: &row})
 }
 
 // text is title and body, from what was verified.
@@ -250,8 +279,12 @@ func (w *work) text() forge.Text {
 	for _, c := range w.o.handed.Changes {
 		changes = append(changes, sallyport.Change{Path: c.Path, Status: sallyport.ChangeStatus(c.Status)})
 	}
+	verify := "sallyport verify --pr ADDRESS-OF-THIS-PAGE --key KEYS"
+	if !*w.o.target.Attach {
+		verify = "sallyport verify FILE-OF-THE-EVIDENCE --commit " + string(w.o.commit()) + " --key KEYS"
+	}
 	title, body := pulltext.Render(pulltext.Options{Predicate: w.o.evidence.Statement.Predicate, Evidence: a.Evidence, Task: a.Task, Changes: changes, Separation: w.separation,
 		BaseMoved: w.moved, Issue: w.o.target.Issue, KeyID: w.o.evidence.Key.ID,
-		VerifyCommand: "sallyport verify --pr ADDRESS-OF-THIS-PAGE --key KEYS", Approvals: w.o.approvals})
+		VerifyCommand: verify, Approvals: w.o.approvals})
 	return forge.Text{Title: title, Body: body}
 }

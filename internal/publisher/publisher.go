@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/credential"
 	"sallyport.dev/sallyport/internal/evidence"
@@ -128,6 +126,7 @@ func (p *Publisher) Publish(ctx context.Context, q publication.Request, pack io.
 	if err != nil {
 		return nil, err
 	}
+	defer p.collect()
 	defer release()
 	if receipt, err := p.receive(ctx, o); err != nil || receipt != nil {
 		return receipt, err
@@ -165,34 +164,4 @@ func (p *Publisher) receive(ctx context.Context, o *order) ([]byte, error) {
 		return nil, nil
 	}
 	return nil, p.record(ctx, o.scope(), func(s *State) error { return s.admit(a.Nonce, r) }, Record{Type: RequestReceived, Nonce: a.Nonce, Request: &r})
-}
-
-// lease waits until no other Publisher works for this scope. The kernel gives it back when its holder is gone.
-func (p *Publisher) lease(ctx context.Context, s Scope) (release func(), err error) {
-	return p.lock(ctx, s.Target+"\x00"+string(s.WorkOrder))
-}
-
-// lock waits for what only one Publisher may do at once.
-func (p *Publisher) lock(ctx context.Context, what string) (release func(), err error) {
-	name := sallyport.Sum([]byte(what)).Hex()[:32]
-	f, err := os.OpenFile(filepath.Join(p.config.State, "locks", name), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, unavailable("take the lease", err)
-	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, unavailable("take the lease", err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, &sallyport.Error{Op: "take the lease", Code: sallyport.CodeUnavailable, Message: "another Publisher works there", Err: ctx.Err()}
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

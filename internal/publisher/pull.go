@@ -10,6 +10,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/forge"
+	"sallyport.dev/sallyport/internal/publication"
 )
 
 // How long and how often a forge that has taken something is asked whether it knows of it.
@@ -56,6 +57,9 @@ func (w *work) settle(ctx context.Context) (bool, error) {
 		}
 	}
 	row := PullRow{Head: w.o.head(), Base: w.o.base(), Number: pr.Number, URL: pr.URL, Opened: w.out.opened, Author: pr.Author}
+	if !w.foreign(pr) {
+		row.Labels = w.label(ctx, pr)
+	}
 	if err := w.record(ctx, Record{Type: PullRequestBound, Pull: &row}); err != nil {
 		return false, err
 	}
@@ -76,6 +80,36 @@ func (w *work) settle(ctx context.Context) (bool, error) {
 	}
 	one, extra := w.choose(list)
 	return one.Number == pr.Number && len(extra) == 0, nil
+}
+
+// label puts on the target's labels that are not there and were not there before: what a person has taken off stays off. It
+// tells which were ever put on. Labels are an ornament: that they could not be put on is a note, and tried again another time.
+func (w *work) label(ctx context.Context, pr forge.PullRequest) (put []string) {
+	if i := w.state.pull(pr.Number); i >= 0 {
+		put = slices.Clone(w.state.Pulls[i].Labels)
+	}
+	var missing []string
+	for _, l := range w.o.target.Labels {
+		switch {
+		case slices.Contains(put, l):
+		case slices.Contains(pr.Labels, l):
+			put = append(put, l)
+		default:
+			missing = append(missing, l)
+		}
+	}
+	if len(missing) == 0 {
+		return put
+	}
+	var now []string
+	err := w.p.effect("label", func() (err error) {
+		now, err = w.d.Label(ctx, w.g, pr.Number, missing)
+		return err
+	})
+	if err != nil {
+		w.note("the labels could not be put on, which the next publication tries again: %s", publication.Refuse(err).Message)
+	}
+	return append(put, now...)
 }
 
 // with is the list with one that a lagging list leaves out.

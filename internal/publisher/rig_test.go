@@ -336,7 +336,13 @@ func (s *stage) tokens() (names []string) {
 // tip of a branch at the forge, "" if it is not there.
 func (s *stage) tip(branch string) sallyport.ObjectID {
 	s.t.Helper()
-	line := s.git("ls-remote", s.remote(), "refs/heads/"+branch)
+	return s.at("refs/heads/" + branch)
+}
+
+// at is where a ref of the forge is.
+func (s *stage) at(ref string) sallyport.ObjectID {
+	s.t.Helper()
+	line := s.git("ls-remote", s.remote(), ref)
 	id, _, _ := strings.Cut(line, "\t")
 	return sallyport.ObjectID(id)
 }

@@ -19,6 +19,7 @@ type State struct {
 	Branch      *BranchRow               // what was last pushed and is known to have arrived
 	Pushing     *BranchRow               // intended, and not known to have arrived
 	Pushed      []sallyport.ObjectID     // every commit that we ever intended for the branch
+	Attached    []sallyport.ObjectID     // every commit of evidence that we ever intended
 	Opening     *PullRow                 // intended, and not known to be there
 	Pulls       []PullRow                // ours, oldest first
 	Closed      []PullRow                // closed by us
@@ -54,6 +55,10 @@ func (s *State) apply(r Record) {
 		s.Branch.nonce = r.Nonce
 	case BranchGone:
 		s.Branch = nil
+	case EvidenceIntended:
+		if !slices.Contains(s.Attached, r.Evidence.Commit) {
+			s.Attached = append(s.Attached, r.Evidence.Commit)
+		}
 	case PullRequestIntended:
 		s.Opening, s.Base = r.Pull, r.Pull.Base
 		s.Opening.nonce = r.Nonce
@@ -61,6 +66,8 @@ func (s *State) apply(r Record) {
 		s.Opening, s.Base, r.Pull.nonce = nil, r.Pull.Base, r.Nonce
 		if i := s.pull(r.Pull.Number); i < 0 {
 			s.Pulls = append(s.Pulls, *r.Pull)
+		} else {
+			s.Pulls[i].Labels = r.Pull.Labels
 		}
 	case PullRequestClosed, PullRequestGone:
 		if i := s.pull(r.Pull.Number); i >= 0 {

@@ -28,6 +28,8 @@ type Rig interface {
 	// Close and Merge are what a person does with a pull request.
 	Close(t testing.TB, number int64)
 	Merge(t testing.TB, number int64)
+	// Label makes a label, and puts it on a pull request; 0: on none.
+	Label(t testing.TB, number int64, name string)
 	// Comments are the texts of a pull request's comments.
 	Comments(t testing.TB, number int64) []string
 }
@@ -84,6 +86,7 @@ func Conform(t *testing.T, rig Rig) {
 		{"a draft stays a draft when it is edited", s.draft},
 		{"hostile text comes back as it was", s.hostileText},
 		{"labels that do not exist are left out", s.labels},
+		{"labels are put on however often it is repeated, and none is taken off", s.label},
 		{"what is not there is not found", s.absent},
 		{"an inspection tells the base branch's tip", s.inspect},
 		{"a credential is not printed", s.printed},
@@ -424,9 +427,51 @@ func (s suite) labels(t *testing.T) {
 	}
 }
 
+func (s suite) label(t *testing.T) {
+	d, g := s.ready(t)
+	ours, theirs, created := unique("ours"), unique("theirs"), branch("label-created")
+	pr := s.open(t, d, g, branch("label"))
+	s.rig.Label(t, 0, ours)
+	s.rig.Label(t, pr.Number, theirs)
+	for range 2 {
+		put, err := d.Label(s.context(t), g, pr.Number, []string{ours, unique("no-such-label")})
+		if err != nil || !slices.Equal(put, []string{ours}) {
+			t.Fatalf("%q, %v", put, err)
+		}
+	}
+	// The same as where the forge takes them with Create.
+	s.rig.Branch(t, created)
+	n := proposal(created, "main")
+	n.Labels = []string{ours}
+	other, err := d.Create(s.context(t), g, n)
+	if err == nil {
+		_, err = d.Label(s.context(t), g, other.Number, n.Labels)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		number int64
+		want   []string
+	}{{pr.Number, []string{ours, theirs}}, {other.Number, []string{ours}}} {
+		now, err := d.Get(s.context(t), g, c.number)
+		slices.Sort(now.Labels)
+		if err != nil || !slices.Equal(now.Labels, c.want) {
+			t.Errorf("%q, %v, expected %q", now.Labels, err, c.want)
+		}
+		if list := s.find(t, d, g, now.Head, "main"); len(list) != 1 || len(list[0].Labels) != len(c.want) {
+			t.Errorf("the list tells another thing: %+v", list)
+		}
+	}
+}
+
 func (s suite) absent(t *testing.T) {
 	d, g := s.ready(t)
-	_, err := d.Get(s.context(t), g, 987654321)
+	label := unique("label")
+	s.rig.Label(t, 0, label)
+	_, err := d.Label(s.context(t), g, 987654321, []string{label})
+	code(t, err, sallyport.CodeNotFound)
+	_, err = d.Get(s.context(t), g, 987654321)
 	code(t, err, sallyport.CodeNotFound)
 	code(t, d.Edit(s.context(t), g, 987654321, forge.Text{Title: "t"}), sallyport.CodeNotFound)
 	code(t, d.Close(s.context(t), g, 987654321, "c"), sallyport.CodeNotFound)

@@ -216,6 +216,10 @@ func (s suite) wrongCredential(t *testing.T) {
 		_, create := d.Create(ctx, g, proposal(branch("x"), "main"))
 		_, get := d.Get(ctx, g, 1)
 		_, inspect := d.Inspect(ctx, g, "main")
+		put, label := d.Label(ctx, g, 1, []string{"l"})
+		if len(put) > 0 { // what it may not see it leaves out
+			t.Errorf("labels %q, %v", put, label)
+		}
 		errs = []error{find, create, get, inspect, d.Edit(ctx, g, 1, forge.Text{Title: "t"}), d.Close(ctx, g, 1, "c")}
 	}
 	for _, err := range errs {
@@ -295,6 +299,7 @@ func (s suite) cancelled(t *testing.T) {
 		"Create":  func(ctx context.Context) error { _, err := d.Create(ctx, g, proposal(branch("c"), "main")); return err },
 		"Inspect": func(ctx context.Context) error { _, err := d.Inspect(ctx, g, "main"); return err },
 		"Edit":    func(ctx context.Context) error { return d.Edit(ctx, g, 1, forge.Text{Title: "t"}) },
+		"Label":   func(ctx context.Context) error { _, err := d.Label(ctx, g, 1, []string{"l"}); return err },
 		"Close":   func(ctx context.Context) error { return d.Close(ctx, g, 1, "c") },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

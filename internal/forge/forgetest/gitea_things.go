@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,6 +169,30 @@ func (g *Gitea) MergePull(t testing.TB, repo string, number int64) {
 		}
 		return status == http.StatusOK
 	})
+}
+
+// Label makes a label, which is exclusive of its scope where exclusive says so, and puts it on a pull request; 0: on none.
+func (g *Gitea) Label(t testing.TB, repo string, number int64, name string, exclusive bool) {
+	t.Helper()
+	var made struct {
+		ID int64 `json:"id"`
+	}
+	g.Do(t, "", http.MethodPost, "/repos/"+repo+"/labels", map[string]any{"name": name, "color": "#00aabb", "exclusive": exclusive}, &made)
+	if number != 0 {
+		g.Do(t, "", http.MethodPost, fmt.Sprintf("/repos/%s/issues/%d/labels", repo, number), map[string]any{"labels": []int64{made.ID}}, nil)
+	}
+}
+
+// Labels are the names of those that are on a pull request, in order.
+func (g *Gitea) Labels(t testing.TB, repo string, number int64) (names []string) {
+	t.Helper()
+	var there []struct{ Name string }
+	g.Do(t, "", http.MethodGet, fmt.Sprintf("/repos/%s/issues/%d/labels", repo, number), nil, &there)
+	for _, l := range there {
+		names = append(names, l.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Comments are the texts of a pull request's comments.

@@ -1,6 +1,9 @@
 package forgetest
 
 import (
+	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -50,13 +53,30 @@ func CommitIn(t testing.TB, dir, message string, parents ...sallyport.ObjectID) 
 // between is called before each request that is let in; it may answer itself and say so.
 func ServeGit(t testing.TB, dir, user, password string, between func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
+	server := httptest.NewServer(gitHandler(t, dir, user, password, between))
+	t.Cleanup(server.Close)
+	return server.URL + "/" + filepath.Base(dir)
+}
+
+// ServeGitTLS serves it over HTTPS, and gives the certificate of its authority, which no system knows, in PEM.
+func ServeGitTLS(t testing.TB, dir, user, password string) (address string, authority []byte) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(gitHandler(t, dir, user, password, nil))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // those who do not trust it
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL + "/" + filepath.Base(dir), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+func gitHandler(t testing.TB, dir, user, password string, between func(http.ResponseWriter, *http.Request) bool) http.Handler {
+	t.Helper()
 	Git(t, dir, "config", "http.receivepack", "true")
 	programs := Git(t, dir, "--exec-path")
 	backend := &cgi.Handler{
 		Path: filepath.Join(programs, "git-http-backend"),
 		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Dir(dir), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=/nonexistent"},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, ok := r.BasicAuth(); !ok || u != user || p != password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -65,7 +85,5 @@ func ServeGit(t testing.TB, dir, user, password string, between func(http.Respon
 		if between == nil || !between(w, r) {
 			backend.ServeHTTP(w, r)
 		}
-	}))
-	t.Cleanup(server.Close)
-	return server.URL + "/" + filepath.Base(dir)
+	})
 }

@@ -163,6 +163,11 @@ func (d *Driver) Get(context.Context, forge.Grant, int64) (forge.PullRequest, er
 // Edit implements forge.Driver: CodeUnsupported.
 func (d *Driver) Edit(context.Context, forge.Grant, int64, forge.Text) error { return d.none() }
 
+// Label implements forge.Driver: CodeUnsupported.
+func (d *Driver) Label(context.Context, forge.Grant, int64, []string) ([]string, error) {
+	return nil, d.none()
+}
+
 // Close implements forge.Driver: CodeUnsupported.
 func (d *Driver) Close(context.Context, forge.Grant, int64, string) error { return d.none() }
 

@@ -78,6 +78,11 @@ func (r rig) Comments(t testing.TB, number int64) []string {
 	return r.Gitea.Comments(t, r.repo, number)
 }
 
+func (r rig) Label(t testing.TB, number int64, name string) {
+	t.Helper()
+	r.Gitea.Label(t, r.repo, number, name, false)
+}
+
 func TestConform(t *testing.T) {
 	r := start(t)
 	t.Run("with a configured token", func(t *testing.T) { forgetest.Conform(t, r) })

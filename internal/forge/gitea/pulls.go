@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,21 @@ type pull struct {
 	By      *login    `json:"merged_by"`
 	Head    end       `json:"head"`
 	Base    end       `json:"base"`
+	Labels  []label   `json:"labels"`
 	Created time.Time `json:"created_at"`
+}
+
+type label struct {
+	ID        int64  `json:"id"`
+	Name      string `json:"name"`
+	Exclusive bool   `json:"exclusive"` // of its scope there is one at a time: what comes before the last slash
+}
+
+func names(labels []label) (out []string) {
+	for _, l := range labels {
+		out = append(out, l.Name)
+	}
+	return out
 }
 
 type login struct {
@@ -67,7 +82,7 @@ func (d *Driver) pullRequest(p *pull) forge.PullRequest {
 	out := forge.PullRequest{
 		Number: p.Number, URL: d.web + "/pulls/" + strconv.FormatInt(p.Number, 10), State: forge.Open, Draft: p.Draft,
 		Head: p.branch(), Tip: p.Head.SHA, Base: p.Base.Ref, Author: p.User.name(),
-		Text: forge.Text{Title: p.Title, Body: p.Body}, Created: p.Created,
+		Text: forge.Text{Title: p.Title, Body: p.Body}, Labels: names(p.Labels), Created: p.Created,
 	}
 	if p.Draft {
 		out.Text.Title = strings.TrimPrefix(p.Title, draftPrefix)
@@ -141,7 +156,7 @@ func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 	var made pull
 	_, err = d.ask(ctx, g, forge.Request{
 		Op: "open a pull request", Method: http.MethodPost, Path: "/pulls",
-		Send: map[string]any{"head": n.Head, "base": n.Base, "title": title, "body": n.Text.Body, "labels": labels},
+		Send: map[string]any{"head": n.Head, "base": n.Base, "title": title, "body": n.Text.Body, "labels": ids(labels)},
 		Into: &made, Check: made.sound,
 	})
 	if err != nil {
@@ -150,33 +165,59 @@ func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 	return d.pullRequest(&made), nil
 }
 
-// labels gives the ids of those that exist and that the token may see.
-func (d *Driver) labels(ctx context.Context, g forge.Grant, names []string) ([]int64, error) {
-	ids := []int64{}
-	for page := 1; len(names) > 0 && page <= 20; page++ {
-		var there []struct {
-			ID   int64  `json:"id"`
-			Name string `json:"name"`
-		}
+// Label implements forge.Driver. Gitea adds those that are named, and takes an exclusive one of the same scope away.
+func (d *Driver) Label(ctx context.Context, g forge.Grant, number int64, wanted []string) ([]string, error) {
+	labels, err := d.labels(ctx, g, wanted)
+	if err != nil || len(labels) == 0 {
+		return nil, err
+	}
+	p, err := d.get(ctx, g, number)
+	if err != nil {
+		return nil, err
+	}
+	labels = slices.DeleteFunc(labels, func(l label) bool { return l.Exclusive && forge.ScopedBeside(l.Name, names(p.Labels), "/") })
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	_, err = d.ask(ctx, g, forge.Request{
+		Op: "put labels on a pull request", Method: http.MethodPost, Path: "/issues/" + strconv.FormatInt(number, 10) + "/labels", Send: map[string]any{"labels": ids(labels)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return names(labels), nil
+}
+
+// ids are what Gitea is told labels by: an empty list where there are none.
+func ids(labels []label) []int64 {
+	out := []int64{}
+	for _, l := range labels {
+		out = append(out, l.ID)
+	}
+	return out
+}
+
+// labels gives those that exist and that the token may see.
+func (d *Driver) labels(ctx context.Context, g forge.Grant, wanted []string) (known []label, err error) {
+	for page := 1; len(wanted) > 0 && page <= 20; page++ {
+		var there []label
 		_, err := d.ask(ctx, g, forge.Request{
 			Op: "list labels", Method: http.MethodGet, Into: &there,
 			Path: "/labels?limit=" + strconv.Itoa(pageSize) + "&page=" + strconv.Itoa(page),
 		})
 		if code := sallyport.CodeOf(err); err != nil && (code == sallyport.CodeDenied || code == sallyport.CodeNotFound) {
-			return ids, nil
+			return known, nil
 		}
 		if err != nil || len(there) == 0 {
-			return ids, err
+			return known, err
 		}
 		for _, l := range there {
-			for _, name := range names {
-				if l.Name == name {
-					ids = append(ids, l.ID)
-				}
+			if slices.Contains(wanted, l.Name) {
+				known = append(known, l)
 			}
 		}
 	}
-	return ids, nil
+	return known, nil
 }
 
 // Get implements forge.Driver.

@@ -320,6 +320,29 @@ func TestLabelsThatExistAreSet(t *testing.T) {
 	}
 }
 
+// Gitea has one exclusive label of a scope at a time: a person's is not taken away for one of ours.
+func TestLabelOfAPersonsScope(t *testing.T) {
+	r := start(t)
+	r.Commit(t, "", r.repo, "sallyport/x")
+	d := r.Driver(t, forgetest.Options{})
+	g := minted(t, d)
+	pr, err := d.Create(t.Context(), g, forge.NewPullRequest{Head: "sallyport/x", Base: "main", Text: forge.Text{Title: "t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Gitea.Label(t, r.repo, 0, "review/open", true)
+	r.Gitea.Label(t, r.repo, 0, "agent", false)
+	r.Gitea.Label(t, r.repo, pr.Number, "review/done", true)
+	for _, names := range [][]string{{"review/open"}, {"agent", "review/open"}} {
+		if put, err := d.Label(t.Context(), g, pr.Number, names); err != nil || len(put) != len(names)-1 {
+			t.Errorf("%q, %v", put, err)
+		}
+	}
+	if on := r.Labels(t, r.repo, pr.Number); !slices.Equal(on, []string{"agent", "review/done"}) {
+		t.Errorf("labels %q", on)
+	}
+}
+
 func TestWhoseAConfiguredTokenIs(t *testing.T) {
 	r := start(t)
 	for want, scopes := range map[string][]string{"bot": {"write:repository", "read:user"}, "": {"write:repository"}} {

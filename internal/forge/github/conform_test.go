@@ -68,6 +68,13 @@ func (r rig) Merge(t testing.TB, number int64) {
 
 func (r rig) Comments(t testing.TB, number int64) []string { return r.Pulls()[number-1].Comments }
 
+func (r rig) Label(t testing.TB, number int64, name string) {
+	r.Set(func(s *served.State) { s.Labels = append(s.Labels, name) })
+	if number != 0 {
+		r.Change(int(number), func(p *served.Pull) { p.Labels = append(p.Labels, name) })
+	}
+}
+
 func TestConform(t *testing.T) {
 	s := served.New(t)
 	t.Run("with an App", func(t *testing.T) { forgetest.Conform(t, rig{s, true}) })
@@ -95,9 +102,12 @@ func TestAgainstPublishedDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Branch(t, "sallyport/x")
-	pr, err := d.Create(ctx, g, forge.NewPullRequest{Head: "sallyport/x", Base: "main", Text: forge.Text{Title: "t", Body: "b"}, Draft: true, Labels: []string{"agent"}})
+	pr, err := d.Create(ctx, g, forge.NewPullRequest{Head: "sallyport/x", Base: "main", Text: forge.Text{Title: "t", Body: "b"}, Draft: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if put, err := d.Label(ctx, g, pr.Number, []string{"agent"}); err != nil || len(put) != 1 {
+		t.Errorf("%q, %v", put, err)
 	}
 	_, inspect := d.Inspect(ctx, g, "main")
 	_, find := d.Find(ctx, g, "sallyport/x", "main")

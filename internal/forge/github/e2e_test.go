@@ -66,7 +66,7 @@ func TestRealGitHub(t *testing.T) {
 	if out, err := push(string(tip) + ":refs/heads/" + head); err != nil {
 		t.Fatalf("push: %v: %s", err, out)
 	}
-	n := forge.NewPullRequest{Head: head, Base: base, Draft: true, Labels: []string{"no-such-label-of-sallyport"},
+	n := forge.NewPullRequest{Head: head, Base: base, Draft: true,
 		Text: forge.Text{Title: "Sallyport's own test", Body: "Opened and closed by a test."}}
 	pr, err := d.Create(ctx, g, n)
 	if err != nil {
@@ -79,6 +79,9 @@ func TestRealGitHub(t *testing.T) {
 		t.Errorf("opened twice: %v", err)
 	}
 	found(t, ctx, d, g, n, pr.Number, forge.Open)
+	if put, err := d.Label(ctx, g, pr.Number, []string{"no-such-label-of-sallyport"}); err != nil || len(put) > 0 {
+		t.Errorf("labels %q, %v", put, err)
+	}
 	if err := d.Edit(ctx, g, pr.Number, forge.Text{Title: "Sallyport's own test, edited", Body: "b"}); err != nil {
 		t.Error(err)
 	}

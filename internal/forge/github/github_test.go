@@ -400,22 +400,21 @@ func TestLabelsThatExistArePut(t *testing.T) {
 	r, d := app(t)
 	g := mint(t, d)
 	r.Branch(t, "x")
-	n := proposal("x")
-	n.Labels = []string{"agent", "a/b c?d", "none"}
+	pr, err := d.Create(t.Context(), g, proposal("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"agent", "a/b c?d", "none"}
 	r.Set(func(s *served.State) { s.Labels = append(s.Labels, "a/b c?d") })
-	if _, err := d.Create(t.Context(), g, n); err != nil {
+	if _, err := d.Label(t.Context(), g, pr.Number, names); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.Pulls()[0]; !slices.Equal(p.Labels, []string{"agent", "a/b c?d"}) {
 		t.Errorf("labels %q", p.Labels)
 	}
-	// They are an ornament: the pull request counts.
-	r.Branch(t, "y")
-	n.Head = "y"
 	r.Break(host.Fault{Method: http.MethodPost, Path: "/labels", Answer: host.Status(500, "")})
-	if _, err := d.Create(t.Context(), g, n); err != nil {
-		t.Error(err)
-	}
+	_, err = d.Label(t.Context(), g, pr.Number, names)
+	fails(t, err, sallyport.CodeUnavailable)
 }
 
 func TestWhoClosedItIsTold(t *testing.T) {

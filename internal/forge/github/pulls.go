@@ -21,6 +21,7 @@ const (
 	opCreate = "open a pull request at the forge"
 	opGet    = "read a pull request at the forge"
 	opEdit   = "edit a pull request at the forge"
+	opLabel  = "put labels on a pull request at the forge"
 	opClose  = "close a pull request at the forge"
 	perPage  = 100
 	// maxPages bounds a listing. Thousands from one branch are no branch of ours.
@@ -103,6 +104,9 @@ func pull(p *github.PullRequest) forge.PullRequest {
 		Head: p.GetHead().GetRef(), Tip: objectID(p.GetHead().GetSHA()), Base: p.GetBase().GetRef(),
 		Author: p.GetUser().GetLogin(), Text: forge.Text{Title: p.GetTitle(), Body: p.GetBody()}, Created: p.GetCreatedAt().Time,
 	}
+	for _, l := range p.Labels {
+		out.Labels = append(out.Labels, l.GetName())
+	}
 	switch {
 	// A list has no `merged`, only the time of it.
 	case p.MergedAt != nil || p.GetMerged():
@@ -113,16 +117,12 @@ func pull(p *github.PullRequest) forge.PullRequest {
 	return out
 }
 
-// Create opens one. A branch that GitHub does not see yet is tried again a few times. Labels that do not exist are
-// left out, and so is one that cannot be put: the pull request is there by then.
+// Create opens one, without labels: GitHub takes none with it. A branch that GitHub does not see yet is tried again a few
+// times.
 func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullRequest) (forge.PullRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	id, err := d.repository(ctx, opCreate, g)
-	if err != nil {
-		return forge.PullRequest{}, err
-	}
-	labels, err := d.labels(ctx, g, n.Labels)
 	if err != nil {
 		return forge.PullRequest{}, err
 	}
@@ -141,17 +141,29 @@ func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 	if !is(p, id, n.Head, n.Base) {
 		return forge.PullRequest{}, d.fail(opCreate, sallyport.CodeConflict, "the forge opened another pull request than was asked for: "+forge.Words(p.GetHTMLURL()), "look at it")
 	}
-	if len(labels) > 0 {
-		_ = d.ask(ctx, opCreate, g.Secret, true, func(ctx context.Context, c *github.Client) (*github.Response, error) {
-			// The library's own method sends a bare list, which the document does not have.
-			req, err := c.NewRequest(ctx, http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", d.owner, d.name, p.GetNumber()), map[string][]string{"labels": labels})
-			if err != nil {
-				return nil, err
-			}
-			return c.Do(req, nil)
-		})
-	}
 	return pull(p), nil
+}
+
+// Label puts labels on. GitHub adds those that are named to those that are there.
+func (d *Driver) Label(ctx context.Context, g forge.Grant, number int64, names []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	labels, err := d.labels(ctx, g, names)
+	if err != nil || len(labels) == 0 {
+		return nil, err
+	}
+	err = d.ask(ctx, opLabel, g.Secret, true, func(ctx context.Context, c *github.Client) (*github.Response, error) {
+		// The library's own method sends a bare list, which the document does not have.
+		req, err := c.NewRequest(ctx, http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", d.owner, d.name, number), map[string][]string{"labels": labels})
+		if err != nil {
+			return nil, err
+		}
+		return c.Do(req, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return labels, nil
 }
 
 // unseen tells a branch that is not there from one that GitHub has and yet opens nothing for.
@@ -178,7 +190,7 @@ func (d *Driver) create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 // labels are those of names that the repository has. Putting one that it has not would make it.
 func (d *Driver) labels(ctx context.Context, g forge.Grant, names []string) (known []string, err error) {
 	for _, name := range names {
-		err := d.ask(ctx, opCreate, g.Secret, false, func(ctx context.Context, c *github.Client) (*github.Response, error) {
+		err := d.ask(ctx, opLabel, g.Secret, false, func(ctx context.Context, c *github.Client) (*github.Response, error) {
 			// The library does not escape the name.
 			req, err := c.NewRequest(ctx, http.MethodGet, "repos/"+d.owner+"/"+d.name+"/labels/"+url.PathEscape(name), nil)
 			if err != nil {

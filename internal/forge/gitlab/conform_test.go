@@ -67,6 +67,13 @@ func (r rig) Merge(t testing.TB, number int64) {
 
 func (r rig) Comments(t testing.TB, number int64) []string { return r.Requests()[number-1].Notes }
 
+func (r rig) Label(t testing.TB, number int64, name string) {
+	r.Set(func(s *served.State) { s.Labels = append(s.Labels, name) })
+	if number != 0 {
+		r.Change(int(number), func(m *served.Request) { m.Labels = append(m.Labels, name) })
+	}
+}
+
 func TestConform(t *testing.T) {
 	s := served.New(t)
 	t.Run("with a minted token", func(t *testing.T) { forgetest.Conform(t, rig{s, true}) })

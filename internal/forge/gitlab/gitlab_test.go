@@ -286,6 +286,27 @@ func TestLabelsThatExistArePut(t *testing.T) {
 	}
 }
 
+// GitLab has one label of a scope at a time: a person's is not taken away for one of ours.
+func TestLabelOfAPersonsScope(t *testing.T) {
+	r, d := minting(t)
+	g := mint(t, d)
+	r.Branch(t, "x")
+	pr, err := d.Create(t.Context(), g, proposal("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Label(t, 0, "review::open")
+	r.Label(t, pr.Number, "review::done")
+	for _, names := range [][]string{{"review::open"}, {"agent", "review::open"}} {
+		if put, err := d.Label(t.Context(), g, pr.Number, names); err != nil || len(put) != len(names)-1 {
+			t.Errorf("%q, %v", put, err)
+		}
+	}
+	if m := r.Requests()[0]; !slices.Equal(m.Labels, []string{"review::done", "agent"}) {
+		t.Errorf("labels %q", m.Labels)
+	}
+}
+
 func TestFind(t *testing.T) {
 	r, d := minting(t)
 	g := mint(t, d)

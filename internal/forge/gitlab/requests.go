@@ -21,6 +21,7 @@ const (
 	opCreate = "open a merge request at the forge"
 	opGet    = "read a merge request at the forge"
 	opEdit   = "edit a merge request at the forge"
+	opLabel  = "put labels on a merge request at the forge"
 	opClose  = "close a merge request at the forge"
 )
 
@@ -41,6 +42,7 @@ type request struct {
 	SHA         string    `json:"sha"`
 	Title       string    `json:"title"`
 	Description string    `json:"description"`
+	Labels      []string  `json:"labels"`
 	Author      user      `json:"author"`
 	MergeUser   *user     `json:"merge_user"`
 	MergedBy    *user     `json:"merged_by"` // before 14.7
@@ -56,7 +58,7 @@ func (r request) is(id int64, head, base string) bool {
 func (r request) pull() forge.PullRequest {
 	out := forge.PullRequest{
 		Number: r.IID, URL: r.WebURL, State: forge.Closed, Draft: r.Draft, Head: r.Source, Tip: objectID(r.SHA), Base: r.Target,
-		Author: r.Author.Username, Text: forge.Text{Title: bare(r.Title, r.Draft), Body: aloud(r.Description)}, Created: r.Created,
+		Author: r.Author.Username, Text: forge.Text{Title: bare(r.Title, r.Draft), Body: aloud(r.Description)}, Labels: r.Labels, Created: r.Created,
 	}
 	switch r.State {
 	case "opened", "locked": // locked: it is being merged now, which may yet fail
@@ -112,7 +114,7 @@ func (d *Driver) Create(ctx context.Context, g forge.Grant, n forge.NewPullReque
 	if _, err := d.branch(ctx, opCreate, g, n.Base); err != nil {
 		return forge.PullRequest{}, err
 	}
-	labels, err := d.labels(ctx, g, n.Labels)
+	labels, err := d.labels(ctx, opCreate, g, n.Labels)
 	if err != nil {
 		return forge.PullRequest{}, err
 	}
@@ -188,12 +190,12 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // labels are those of names that the project has. A comma separates labels in a request and cannot be in one.
-func (d *Driver) labels(ctx context.Context, g forge.Grant, names []string) (known []string, err error) {
+func (d *Driver) labels(ctx context.Context, op string, g forge.Grant, names []string) (known []string, err error) {
 	for _, name := range names {
 		if name == "" || strings.Contains(name, ",") {
 			continue
 		}
-		_, err := d.ask(ctx, g.Secret, forge.Request{Op: opCreate, Method: http.MethodGet, Path: d.at + "/labels/" + url.PathEscape(name)})
+		_, err := d.ask(ctx, g.Secret, forge.Request{Op: op, Method: http.MethodGet, Path: d.at + "/labels/" + url.PathEscape(name)})
 		switch code := sallyport.CodeOf(err); {
 		case err == nil:
 			known = append(known, name)
@@ -202,6 +204,28 @@ func (d *Driver) labels(ctx context.Context, g forge.Grant, names []string) (kno
 		}
 	}
 	return known, nil
+}
+
+// Label puts labels on. GitLab adds those that are named, and takes another one of the same scope away (workflow::ready).
+func (d *Driver) Label(ctx context.Context, g forge.Grant, number int64, names []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	labels, err := d.labels(ctx, opLabel, g, names)
+	if err != nil || len(labels) == 0 {
+		return nil, err
+	}
+	r, err := d.get(ctx, opLabel, g, number)
+	if err != nil {
+		return nil, err
+	}
+	labels = slices.DeleteFunc(labels, func(l string) bool { return forge.ScopedBeside(l, r.Labels, "::") })
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	if err := d.put(ctx, opLabel, g, number, map[string]any{"add_labels": strings.Join(labels, ",")}); err != nil {
+		return nil, err
+	}
+	return labels, nil
 }
 
 func (d *Driver) one(number int64) string {

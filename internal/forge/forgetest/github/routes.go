@@ -287,7 +287,9 @@ func (s *Server) addLabels(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(s.state.Labels, name) {
 			s.state.Labels = append(s.state.Labels, name)
 		}
-		p.Labels = append(p.Labels, name)
+		if !slices.Contains(p.Labels, name) {
+			p.Labels = append(p.Labels, name)
+		}
 		out = append(out, s.label(name))
 	}
 	reply(w, http.StatusOK, out)

@@ -235,13 +235,28 @@ func (s *Server) createRequest(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	for _, l := range list(asked.Labels) {
-		if !slices.Contains(s.state.Labels, l) { // it is made
+	s.make(list(asked.Labels))
+	m := s.open(Request{Source: asked.Source, Target: asked.Target, Title: asked.Title, Description: s.act(asked.Description), Author: login, Labels: list(asked.Labels)})
+	reply(w, http.StatusCreated, s.object(m))
+}
+
+// make has the labels that are named and are not there made, as GitLab does.
+func (s *Server) make(labels []string) {
+	for _, l := range labels {
+		if !slices.Contains(s.state.Labels, l) {
 			s.state.Labels = append(s.state.Labels, l)
 		}
 	}
-	m := s.open(Request{Source: asked.Source, Target: asked.Target, Title: asked.Title, Description: s.act(asked.Description), Author: login, Labels: list(asked.Labels)})
-	reply(w, http.StatusCreated, s.object(m))
+}
+
+// add puts a label on, in the place of another one of its scope. https://docs.gitlab.com/user/project/labels/#scoped-labels
+func (r *Request) add(label string) {
+	if scope := strings.LastIndex(label, "::"); scope > 0 {
+		r.Labels = slices.DeleteFunc(r.Labels, func(l string) bool { return strings.LastIndex(l, "::") == scope && l[:scope] == label[:scope] })
+	}
+	if !slices.Contains(r.Labels, label) {
+		r.Labels = append(r.Labels, label)
+	}
 }
 
 func (s *Server) find(w http.ResponseWriter, r *http.Request, level int) (m *Request, login string) {
@@ -271,8 +286,13 @@ func (s *Server) putRequest(w http.ResponseWriter, r *http.Request) {
 	var to struct {
 		Title, Description *string
 		Event              string `json:"state_event"`
+		Add                string `json:"add_labels"`
 	}
-	s.read(r, &to, "title", "description", "state_event")
+	s.read(r, &to, "title", "description", "state_event", "add_labels")
+	s.make(list(to.Add))
+	for _, l := range list(to.Add) {
+		m.add(l)
+	}
 	if to.Title != nil {
 		m.Title = *to.Title
 	}
