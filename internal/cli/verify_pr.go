@@ -123,11 +123,10 @@ func (g fetcher) run(args ...string) ([]byte, error) {
 		return nil, &sallyport.Error{Op: "verify", Code: sallyport.CodeInvalid, Message: fmt.Sprintf("what is attached is longer than the %d bytes that evidence may have", evidence.MaxEnvelopeBytes)}
 	}
 	if err != nil {
-		verb := args[0]
-		if verb == "-c" {
-			verb = args[2]
+		for args[0] == "-c" {
+			args = args[2:]
 		}
-		return nil, &sallyport.Error{Op: "verify", Code: sallyport.CodeUnavailable, Message: "git " + verb + ": " + screen.Fit(screen.Line(strings.TrimSpace(errs.String())), 300), Err: err,
+		return nil, &sallyport.Error{Op: "verify", Code: sallyport.CodeUnavailable, Message: "git " + args[0] + ": " + screen.Fit(screen.Line(strings.TrimSpace(errs.String())), 300), Err: err,
 			Hint: "can you read the repository with git here? `git ls-remote` with its address says"}
 	}
 	return out.Bytes(), nil
@@ -183,8 +182,10 @@ func (g fetcher) tip(repository, ref string) (sallyport.ObjectID, error) {
 	return id, nil
 }
 
+// fetch brings the head and what is attached to it. Git checks both; of the head's tree only the name counts, so that modes as
+// old tools wrote them (040000 for 40000) are no fault.
 func (g fetcher) fetch(repository string, head sallyport.ObjectID, attached string) error {
-	if _, err := g.run("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--depth=1", "--", repository, string(head)+":refs/head"); err != nil {
+	if _, err := g.run("-c", "fetch.fsckObjects=true", "-c", "fetch.fsck.zeroPaddedFilemode=ignore", "fetch", "--quiet", "--no-tags", "--depth=1", "--", repository, string(head)+":refs/head"); err != nil {
 		return err
 	}
 	switch there, err := g.look(repository, attached); {

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +47,32 @@ func TestBounded(t *testing.T) {
 	}
 	if b.String() != "abcde" {
 		t.Errorf("kept %q", b)
+	}
+}
+
+// A tree that an old tool wrote can be verified; one that could do harm is not fetched.
+func TestFetchOfAnOldTree(t *testing.T) {
+	repo := forgetest.Bare(t)
+	blob := forgetest.Git(t, repo, "hash-object", "-w", "--stdin")
+	id, err := hex.DecodeString(blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entry, want := range map[string]sallyport.Code{"0100644 a": sallyport.CodeNotFound, "100644 .git": sallyport.CodeUnavailable} {
+		file := filepath.Join(t.TempDir(), "tree")
+		if err := os.WriteFile(file, append([]byte(entry+"\x00"), id...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tree := forgetest.Git(t, repo, "hash-object", "-t", "tree", "-w", "--literally", file)
+		head := sallyport.ObjectID(forgetest.Git(t, repo, "commit-tree", "-m", "old", tree))
+		forgetest.Git(t, repo, "update-ref", "refs/pull/1/head", string(head))
+		g := fetcher{t.Context(), t.TempDir()}
+		if tip, err := g.tip(repo, "refs/pull/1/head"); err != nil || tip != head {
+			t.Fatal(tip, err)
+		}
+		if err := g.fetch(repo, head, evidence.AttachedRef(head)); sallyport.CodeOf(err) != want {
+			t.Errorf("%s: %v, want code %s", entry, err, want)
+		}
 	}
 }
 
