@@ -67,11 +67,11 @@ var arrows = map[string]string{
 
 	// The corpus of attacks, and what makes them: the main job is started as a program, as a person starts it.
 	"internal/corpus":   "testdata/attacks",
-	"internal/selftest": "internal/corpus",
+	"internal/selftest": "internal/change internal/collect internal/corpus internal/egress internal/publication internal/screen internal/wire",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.
-var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/evidence/evidencetest", "internal/forge/forgetest", "internal/forge/forgetest/", "internal/provider/fake", "tools/", "test/"}
+var testRooms = []string{"internal/testkit", "internal/corpus/corpustest", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/evidence/evidencetest", "internal/forge/forgetest", "internal/forge/forgetest/", "internal/provider/fake", "tools/", "test/"}
 
 func TestArrows(t *testing.T) {
 	const module = "sallyport.dev/sallyport"

@@ -44,9 +44,10 @@ type Case struct {
 	Log    []string          // words that must be in what agent or checks said
 	Silent []string          // words that must be in neither
 	Heard  []string          // what the servers outside must have heard, or the rest says nothing
+	AtMost []Bound           // what they may have heard so many times
 	Base   map[string]string // files of the attacked repository beyond the usual ones
 	Policy string            // sallyport.yaml; empty: the usual one
-	Config string            // the operator's config.yaml
+	Config string            // the operator's config.yaml; empty: the usual one where the script names $TLS, else none
 	Change *string           // what a published branch changes, as `git diff --name-status` says it
 
 	// Of bytes for a room.
@@ -57,6 +58,12 @@ type Case struct {
 
 // ID is CLASS/NAME.
 func (c Case) ID() string { return c.Class + "/" + c.Name }
+
+// Bound is how many times something may be heard.
+type Bound struct {
+	Times int
+	What  string
+}
 
 // Outcome is one way in which the main job may end.
 type Outcome struct {

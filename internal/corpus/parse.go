@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -104,6 +105,13 @@ func (p parser) header(line int, text string) error {
 	switch {
 	case key == "expect":
 		return p.expect(line, value)
+	case key == "at-most":
+		times, what, _ := strings.Cut(value, " ")
+		n, err := strconv.Atoi(times)
+		if err != nil || what == "" {
+			return p.wrong(line, "expected a number and what is heard so many times, found %q", value)
+		}
+		c.AtMost = append(c.AtMost, Bound{n, what})
 	case one[key] != nil:
 		if *one[key] != "" {
 			return p.wrong(line, "%s twice", key)

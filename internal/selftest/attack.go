@@ -67,7 +67,7 @@ func (g *ground) lacks(ctx context.Context, k corpus.Case) string {
 	return ""
 }
 
-// known refuses a corpus that asks for what lacks and inRoom do not know: it would hold by mistake.
+// known refuses a corpus that asks for what lacks and InRoom do not know: it would hold by mistake.
 func known(cases []corpus.Case) error {
 	for _, k := range cases {
 		for _, need := range k.Needs {
@@ -103,7 +103,7 @@ func (g *ground) attack(ctx context.Context, k corpus.Case) (*run, error) {
 		return nil, err
 	}
 	defer o.close()
-	config, err := g.configFolder(o.filled(k.Config))
+	config, err := g.configFolder(o.config(k))
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (w *run) wrongEnd(k corpus.Case) string {
 	case w.state() == "refused":
 		return ""
 	case k.Ends != "":
-		if w.report.Agent.Ended != k.Ends {
+		if !slices.Contains(strings.Split(k.Ends, " or "), w.report.Agent.Ended) {
 			return fmt.Sprintf("the agent was ended by %q, expected %q", w.report.Agent.Ended, k.Ends)
 		}
 	case !strings.Contains(w.logs, atEnd):
@@ -258,7 +258,7 @@ func (w *run) wrongHost(k corpus.Case) string {
 	if b, err := os.ReadFile(w.g.path("canary")); err != nil || string(b) != untouched {
 		return fmt.Sprintf("a file of the host is changed: %q, %v", b, err)
 	}
-	return w.outside.wrong(k.Heard)
+	return w.outside.wrong(k)
 }
 
 // summary is how it ended.

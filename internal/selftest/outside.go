@@ -43,7 +43,7 @@ func (g *ground) newOutside(k corpus.Case) (*outside, error) {
 			return nil, err
 		}
 	}
-	if strings.Contains(k.Config, "$TLS") {
+	if strings.Contains(k.Agent+k.Config, "$TLS") {
 		if err := o.serve(g.authority); err != nil {
 			o.close()
 			return nil, err
@@ -127,8 +127,28 @@ func (o *outside) variables() string {
 	return b.String()
 }
 
-// filled is a config with the ports of this case.
-func (o *outside) filled(config string) string {
+// rules are the operator's where a case names servers and brings no config of its own: several hosts that may be
+// reached in part, one that lends a credential, one that costs something. evil.test is not listed at all.
+const rules = `version: 1
+resolve: {api.test: 127.0.0.1, open.test: 127.0.0.1, drop.test: 127.0.0.1, git.test: 127.0.0.1, plain.test: 127.0.0.1, evil.test: 127.0.0.1, api.github.com: 127.0.0.1, api.anthropic.com: 127.0.0.1}
+credentials:
+  - {name: api, from: {file: ~/token}, host: api.test, header: authorization, prefix: "Bearer ", env: API_TOKEN}
+egress:
+  - {host: api.test, port: $TLS, methods: [GET, POST], paths: [/v1/*]}
+  - {host: open.test, port: $TLS, methods: ["*"], own-auth: true}
+  - {host: drop.test, port: $TLS, methods: [GET], paths: [/ok/*], own-auth: true}
+  - {host: git.test, port: $TLS, protocol: git, paths: [/r]}
+  - {host: plain.test, port: $PLAIN, protocol: http, methods: [GET, POST], paths: [/ok/*]}
+  - {host: api.github.com, port: $TLS, methods: ["*"], own-auth: true}
+  - {host: api.anthropic.com, port: $TLS, methods: [GET, POST], paths: [/v1/messages], own-auth: true}
+`
+
+// config is the operator's config.yaml with the ports of this case.
+func (o *outside) config(k corpus.Case) string {
+	config := k.Config
+	if config == "" && len(o.servers) > 0 {
+		config = rules
+	}
 	return strings.NewReplacer("$TLS", o.names["TLS"], "$PLAIN", o.names["PLAIN"]).Replace(config)
 }
 
@@ -140,7 +160,7 @@ func (o *outside) hear(line string) {
 
 // wrong says what was heard and should not have been, or the other way round: a rule that lets nothing through
 // proves nothing about what it stops.
-func (o *outside) wrong(fine []string) string {
+func (o *outside) wrong(k corpus.Case) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := strings.Join(o.heard, "\n")
@@ -149,9 +169,14 @@ func (o *outside) wrong(fine []string) string {
 			return fmt.Sprintf("the outside heard %.200q", line)
 		}
 	}
-	for _, f := range fine {
+	for _, f := range k.Heard {
 		if !strings.Contains(all, f) {
 			return fmt.Sprintf("the outside did not hear %q, so that the rest says nothing: %.300q", f, all)
+		}
+	}
+	for _, b := range k.AtMost {
+		if n := strings.Count(all, b.What); n > b.Times {
+			return fmt.Sprintf("the outside heard %q %d times, at most %d may pass", b.What, n, b.Times)
 		}
 	}
 	return ""

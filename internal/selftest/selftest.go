@@ -92,7 +92,7 @@ func Run(ctx context.Context, c Config) (all []Outcome, err error) {
 // try makes one case.
 func (g *ground) try(ctx context.Context, k corpus.Case) (Status, string) {
 	if k.Room != "" {
-		return inRoom(k)
+		return InRoom(k)
 	}
 	if why := g.lacks(ctx, k); why != "" {
 		return NotApplicable, why
