@@ -25,8 +25,13 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: where: names no Go test", c.ID())
 		}
 	}
-	if len(all) < 60 {
-		t.Errorf("%d cases: %v", len(all), per)
+	for _, class := range classes {
+		if per[class] == 0 {
+			t.Errorf("class %s has no case", class)
+		}
+	}
+	if len(all) < 120 {
+		t.Errorf("%d cases, want at least 120: %v", len(all), per)
 	}
 }
 
@@ -60,6 +65,7 @@ func TestParseIsStrict(t *testing.T) {
 		"an unknown key":       {"says: one: two", "say: x", `:5: unknown key "say"`},
 		"no value":             {"says: one: two", "says:", ":5: expected key: value"},
 		"a key twice":          {"says: one: two", "source: x", ":5: source twice"},
+		"at most of what":      {"says: one: two", "at-most: many", ":5: expected a number"},
 		"no source":            {"source: this project\n", "", "expected expect:, where: and source:"},
 		"an unknown state":     {"accepted or", "passed or", ":2: expected one of accepted"},
 		"an unknown file":      {"-- change --", "-- changes --", `:10: unknown file "changes"`},
