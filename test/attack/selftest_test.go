@@ -15,7 +15,7 @@ import (
 )
 
 // mayLack are the beginnings of the reasons for which a case may be not-applicable where the tests run.
-var mayLack = []string{"an ordinary user's sandbox does not promise this", "it does not work on this host outside of a sandbox either", "it is about", "the layer", "perl is not installed"}
+var mayLack = []string{"an ordinary user's sandbox does not promise this", "it does not work on this host outside of a sandbox either", "it is about", "the layer", "perl is not installed", "pgrep is not installed", "python3 is not installed"}
 
 // TestCorpus takes all of testdata/attacks through the program that is installed, as a person starts it.
 func TestCorpus(t *testing.T) {
