@@ -35,7 +35,7 @@ fuzz:
 
 install: build
 	install -d $(PREFIX)/bin
-	install -m 0755 $(BIN)/sallyport $(BIN)/sallyport-keeper $(BIN)/sallyport-runner $(BIN)/sallyport-publisher $(PREFIX)/bin/
+	install -m 0755 $(BIN)/sallyport $(BIN)/sallyport-keeper $(BIN)/sallyport-runner $(BIN)/sallyport-publisher $(BIN)/sallyport-hostile $(PREFIX)/bin/
 
 clean:
 	rm -rf $(BIN)

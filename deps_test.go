@@ -15,6 +15,7 @@ var arrows = map[string]string{
 	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/forge/gitlab internal/githubapp internal/publisher",
 	"cmd/sallyport-keeper":    "internal/provider/local/keeper",
 	"cmd/sallyport-runner":    "internal/runner",
+	"cmd/sallyport-hostile":   "",
 
 	// Pure rooms and leaves: the vocabulary only.
 	"internal/id":             "",
@@ -62,11 +63,15 @@ var arrows = map[string]string{
 
 	// Mission Control: every room meets here, and no kind of provider.
 	"internal/control": "internal/approval internal/publication internal/pulltext internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
-	"internal/cli":     "internal/approval internal/agent internal/control internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen",
+	"internal/cli":     "internal/approval internal/agent internal/control internal/corpus internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen internal/selftest",
+
+	// The corpus of attacks, and what makes them: the main job is started as a program, as a person starts it.
+	"internal/corpus":   "testdata/attacks",
+	"internal/selftest": "internal/change internal/collect internal/corpus internal/egress internal/publication internal/screen internal/wire",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.
-var testRooms = []string{"internal/testkit", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/evidence/evidencetest", "internal/forge/forgetest", "internal/forge/forgetest/", "internal/provider/fake", "tools/", "test/"}
+var testRooms = []string{"internal/testkit", "internal/corpus/corpustest", "internal/journal/journaltest", "internal/provider/providertest", "internal/agent/agenttest", "internal/gateway/gatewaytest", "internal/credential/credentialtest", "internal/evidence/evidencetest", "internal/forge/forgetest", "internal/forge/forgetest/", "internal/provider/fake", "tools/", "test/"}
 
 func TestArrows(t *testing.T) {
 	const module = "sallyport.dev/sallyport"

@@ -41,7 +41,7 @@ func run() int {
 	e := cli.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Dir: dir, Environ: os.Environ(), Who: who(), Root: os.Geteuid() == 0,
-		Console: cli.OpenConsole(os.Stdin, os.Stdout), Signals: signals(), Open: open,
+		Console: cli.OpenConsole(os.Stdin, os.Stdout), Signals: signals(), Open: open, Programs: programs,
 	}
 	stdout := int(os.Stdout.Fd())
 	e.Raw = !term.IsTerminal(stdout)

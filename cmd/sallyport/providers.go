@@ -23,6 +23,14 @@ func providers(f sallyport.FactoryID, state string) ([]provider.Provider, error)
 	return []provider.Provider{p}, nil
 }
 
+// programs says where this program is, which a selftest starts once more, and where the others are.
+func programs() (self, dir string, err error) {
+	if dir, err = libexec(); err == nil {
+		self, err = os.Executable()
+	}
+	return self, dir, err
+}
+
 // libexec is where the other programs are: $SALLYPORT_LIBEXEC, else beside this one, links resolved.
 func libexec() (string, error) {
 	if dir := os.Getenv("SALLYPORT_LIBEXEC"); dir != "" {

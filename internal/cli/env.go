@@ -32,6 +32,8 @@ type Env struct {
 	Signals        <-chan os.Signal
 	// Open opens Mission Control. Verbs that need no state never call it.
 	Open func(context.Context) (Control, error)
+	// Programs says where this program and the others are.
+	Programs func() (self, libexec string, err error)
 }
 
 // app is one run of the command line.

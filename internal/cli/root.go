@@ -56,7 +56,7 @@ this repository.`,
 		{groupRun, []*cobra.Command{a.runVerb(), a.learnVerb(), a.retryVerb(), a.attachVerb(), a.waitVerb(), a.cancelVerb()}},
 		{groupLook, []*cobra.Command{a.psVerb(), a.showVerb(), a.logsVerb(), a.diffVerb(), a.reportVerb(), a.shellVerb(), a.exportVerb(), a.checkVerb(), a.verifyVerb()}},
 		{groupDecide, []*cobra.Command{a.approveVerb(), a.rejectVerb(), a.publishVerb()}},
-		{groupOperate, []*cobra.Command{a.initVerb(), a.trustVerb(), a.egressVerb(), a.doctorVerb(), a.keysVerb(), a.publisherVerb(), a.reconcileVerb(), a.fsckVerb(), a.gcVerb(), a.schemaVerb(), a.versionVerb(), a.driveVerb()}},
+		{groupOperate, []*cobra.Command{a.initVerb(), a.trustVerb(), a.egressVerb(), a.doctorVerb(), a.selftestVerb(), a.keysVerb(), a.publisherVerb(), a.reconcileVerb(), a.fsckVerb(), a.gcVerb(), a.schemaVerb(), a.versionVerb(), a.driveVerb()}},
 	} {
 		for _, v := range g.verbs {
 			v.GroupID = g.id

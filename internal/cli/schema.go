@@ -47,6 +47,7 @@ func schemas() map[string][]byte {
 	out := map[string][]byte{
 		"ps":          manifest.SchemaOf("the document of ps --json", reflect.TypeFor[Attempts]()),
 		"doctor":      manifest.SchemaOf("the document of doctor --json", reflect.TypeFor[Doctor]()),
+		"selftest":    manifest.SchemaOf("the document of selftest --json", reflect.TypeFor[Selftest]()),
 		"evidence":    manifest.FilledSchemaOf("the signed statement in evidence: an in-toto Statement v1, predicate "+evidence.PredicateType, reflect.TypeFor[evidence.Statement]()),
 		"acceptance":  manifest.FilledSchemaOf("the signed word of Mission Control to a Publisher: an in-toto Statement v1, predicate "+evidence.AcceptanceType, reflect.TypeFor[evidence.Acceptance]()),
 		"publication": manifest.FilledSchemaOf("the signed receipt of a Publisher: an in-toto Statement v1, predicate "+evidence.PublicationType, reflect.TypeFor[evidence.Publication]()),

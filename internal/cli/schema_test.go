@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The schemas of what is signed are published: a document in somebody else's hands outlives this program.
+// The schemas of what is signed are published, and that of selftest, which is kept too: a document in somebody else's hands outlives this program.
 func TestPublishedSchemas(t *testing.T) {
-	for name, file := range map[string]string{"evidence": "attempt-v1.schema.json", "summary": "summary-v1.schema.json", "acceptance": "acceptance-v1.schema.json", "publication": "publication-v1.schema.json"} {
+	for name, file := range map[string]string{"selftest": "selftest-v1.schema.json", "evidence": "attempt-v1.schema.json", "summary": "summary-v1.schema.json", "acceptance": "acceptance-v1.schema.json", "publication": "publication-v1.schema.json"} {
 		w := newWorld(t).stateless()
 		w.want(ExitOK, "schema", name)
 		path := filepath.Join("..", "..", "docs", "schema", file)

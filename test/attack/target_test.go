@@ -11,12 +11,12 @@ import (
 // stranger is a third user, besides root and the ordinary one.
 const stranger = 1001
 
-// target prepares a world to be attacked: the program x does it (hostile/), and the repository's check wants of
+// target prepares a world to be attacked: the program x does it (cmd/sallyport-hostile), and the repository's check wants of
 // its program prog that it prints "base". Its PATH is short and every user's.
 func target(w *world.World) *world.World {
 	w.T.Helper()
 	w.Env = append(w.Env, "PATH=/usr/local/bin:/usr/bin:/bin")
-	hostile, err := os.ReadFile(filepath.Join(testkit.Build(w.T, "sallyport.dev/sallyport/test/attack/hostile"), "hostile"))
+	hostile, err := os.ReadFile(filepath.Join(testkit.Programs(w.T), "sallyport-hostile"))
 	w.Must(err)
 	w.File("x", string(hostile))
 	w.File("prog", "#!/bin/sh\necho base\n")

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"sallyport.dev/sallyport/internal/corpus"
 )
 
 const top = "../.."
@@ -127,6 +129,22 @@ func TestLinksAndPathsExist(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(top, m[1])); err != nil {
 				t.Errorf("%s names %s: %v", path, m[1], err)
+			}
+		}
+	}
+}
+
+// TestCorpusNamesTests: what an attack says covers it must exist.
+func TestCorpusNamesTests(t *testing.T) {
+	_, tests := sources(t)
+	all, err := corpus.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		for _, name := range regexp.MustCompile(`(?:Test|Fuzz)[A-Za-z0-9_]+`).FindAllString(c.Where, -1) {
+			if !bytes.Contains(tests, []byte("\nfunc "+name+"(")) {
+				t.Errorf("%s names %s, which no test file has", c.ID(), name)
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Command hostile is what the attack tests run inside sandboxes: each word is one attempt to do more than a
-// sandbox allows. It prints what it achieved, one line each, and "done" at the end.
+// Command sallyport-hostile is what `sallyport selftest` and the attack tests run inside of sandboxes: each word is
+// one attempt to do more than a sandbox allows. It prints what it achieved, one line each, and "done" at the end.
 package main
 
 import (
@@ -21,13 +21,19 @@ var attempts = map[string]func(args []string){
 	"zombies":   zombies,
 	"bulk":      bulk,
 	"out":       out,
+	"kernel":    kernel,
+	"sysctl":    sysctl,
+	"power":     power,
+	"memfd":     inMemory,
+	"dial":      dial,
+	"swap":      swap,
 }
 
 func init() { runtime.LockOSThread() } // main stays on the first thread
 
 func main() {
 	if len(os.Args) < 2 || attempts[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "hostile: expected an attempt")
+		fmt.Fprintln(os.Stderr, "sallyport-hostile: expected an attempt")
 		os.Exit(2)
 	}
 	attempts[os.Args[1]](os.Args[2:])
