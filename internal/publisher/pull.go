@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,19 +189,8 @@ func (w *work) theOne(ctx context.Context, text forge.Text) (forge.PullRequest, 
 	return one, nil
 }
 
-// choose says which of the open ones is the one, and which others are ours to close: the oldest of ours stays, and what a
-// person has opened is left alone. list is not empty.
 func (w *work) choose(list []forge.PullRequest) (one forge.PullRequest, extra []forge.PullRequest) {
-	slices.SortFunc(list, func(a, b forge.PullRequest) int { return cmp.Compare(a.Number, b.Number) })
-	for _, pr := range list {
-		if w.ours(pr) {
-			extra = append(extra, pr)
-		}
-	}
-	if len(extra) == 0 {
-		return list[0], nil
-	}
-	return extra[0], extra[1:]
+	return w.state.Choose(list, w.identity(), w.made)
 }
 
 // identity is as whom we act, "" where neither the forge nor the ledger tells.
@@ -218,10 +206,7 @@ func (w *work) identity() string {
 	return ""
 }
 
-func (w *work) ours(pr forge.PullRequest) bool {
-	i := w.state.pull(pr.Number)
-	return pr.Number == w.made || i >= 0 && w.state.Pulls[i].Opened || w.identity() != "" && pr.Author == w.identity()
-}
+func (w *work) ours(pr forge.PullRequest) bool { return w.state.Ours(pr, w.identity(), w.made) }
 
 // foreign says that somebody else has opened it, for sure.
 func (w *work) foreign(pr forge.PullRequest) bool { return w.identity() != "" && !w.ours(pr) }
