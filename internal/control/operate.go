@@ -159,11 +159,12 @@ func (c *Control) destroyStray(ctx context.Context, a reconcile.Destroy) error {
 	return c.underLease(ctx, a.Attempt, func(d *driver) error {
 		d.provider = p
 		al, err := d.allocation(ctx, a.Allocation)
-		if err != nil {
-			return p.Destroy(ctx, a.Resource)
-		}
-		if al.State == sallyport.SandboxTerminated {
-			return p.Destroy(ctx, a.Resource)
+		switch {
+		case err != nil, al.State == sallyport.SandboxTerminated, al.Resource != "" && al.Resource != a.Resource:
+			return p.Destroy(ctx, a.Resource) // nothing more can be recorded of it
+		case !slices.Contains([]sallyport.SandboxState{sallyport.SandboxTeardown, sallyport.SandboxFailed, sallyport.SandboxOrphaned}, al.State):
+			// To mark it, just before, did not succeed.
+			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeConflict, Subject: string(a.Resource), Message: "the journal does not say yet that it is to go", Hint: "`sallyport reconcile` tries again"}
 		}
 		proof, err := d.erase(ctx, a.Resource)
 		if err != nil {
