@@ -159,14 +159,19 @@ func pause(ctx context.Context) {
 
 // theOne finds the open pull request, or opens it, and closes what is beside it.
 func (w *work) theOne(ctx context.Context, text forge.Text) (forge.PullRequest, error) {
-	list, err := w.openOnes(ctx)
+	all, err := w.d.Find(ctx, w.g, w.o.head(), w.o.base())
 	if err != nil {
 		return forge.PullRequest{}, err
 	}
+	list := openOf(all)
 	if len(list) == 0 && w.out.pull != nil {
 		return forge.PullRequest{}, no("pull request", "%s was closed while it was being published", w.out.pull.URL)
 	}
 	if len(list) == 0 {
+		// Since the first look, before the push, a person may have closed or merged the one that was there.
+		if err := w.state.Stopped(all); err != nil {
+			return forge.PullRequest{}, err
+		}
 		row := PullRow{Head: w.o.head(), Base: w.o.base()}
 		if err := w.record(ctx, Record{Type: PullRequestIntended, Pull: &row}); err != nil {
 			return forge.PullRequest{}, err
@@ -213,7 +218,11 @@ func (w *work) foreign(pr forge.PullRequest) bool { return w.identity() != "" &&
 
 func (w *work) openOnes(ctx context.Context) ([]forge.PullRequest, error) {
 	list, err := w.d.Find(ctx, w.g, w.o.head(), w.o.base())
-	return slices.DeleteFunc(list, func(pr forge.PullRequest) bool { return pr.State != forge.Open }), err
+	return openOf(list), err
+}
+
+func openOf(list []forge.PullRequest) []forge.PullRequest {
+	return slices.DeleteFunc(slices.Clone(list), func(pr forge.PullRequest) bool { return pr.State != forge.Open })
 }
 
 // create opens one, and lists what is open then: a lost answer and a race are both settled by looking. A list may lag.
