@@ -28,6 +28,7 @@ type memory struct {
 
 // call is one call of a journal and what came of it.
 type call struct {
+	now     time.Duration
 	what    string // append, acquire, renew, release
 	lease   *journal.Lease
 	records []journal.Record
@@ -51,7 +52,9 @@ func newMemory(now *time.Duration, broken Broken) *memory {
 // Append does as journal.Journal says.
 func (m *memory) Append(lease *journal.Lease, records ...journal.Record) (out []lifecycle.Event, err error) {
 	if m.told != nil {
-		defer func() { m.told(call{what: "append", lease: lease, records: records, err: err, events: out}) }()
+		defer func() {
+			m.told(call{now: *m.now, what: "append", lease: lease, records: records, err: err, events: out})
+		}()
 	}
 	events := make([]lifecycle.Event, len(records))
 	for i, rec := range records {
@@ -135,7 +138,7 @@ func (m *memory) Look(id sallyport.AttemptID, h journal.Holder, dead func(journa
 		return seen, nil
 	}
 	if m.told != nil {
-		m.told(call{what: "acquire", id: id, holder: h, dead: dead(seen.Holder), err: errConflict})
+		m.told(call{now: *m.now, what: "acquire", id: id, holder: h, dead: dead(seen.Holder), err: errConflict})
 	}
 	return nil, errConflict
 }
@@ -148,7 +151,7 @@ func (m *memory) Swap(id sallyport.AttemptID, h journal.Holder, ttl time.Duratio
 	}
 	if m.told != nil {
 		isDead := now != nil && dead(now.Holder)
-		defer func() { m.told(call{what: "acquire", id: id, holder: h, dead: isDead, got: l, err: err}) }()
+		defer func() { m.told(call{now: *m.now, what: "acquire", id: id, holder: h, dead: isDead, got: l, err: err}) }()
 	}
 	l = journal.Lease{Attempt: id, Holder: h, Fence: m.fence + 1, Until: *m.now + ttl}
 	if err := m.lease(lifecycle.LeaseAcquired, l); err != nil {
@@ -167,7 +170,7 @@ func (m *memory) lease(on lifecycle.Type, l journal.Lease) error {
 // Renew does as journal.Journal says.
 func (m *memory) Renew(l journal.Lease, ttl time.Duration) (out journal.Lease, err error) {
 	if m.told != nil {
-		defer func() { m.told(call{what: "renew", lease: &l, err: err, got: out}) }()
+		defer func() { m.told(call{now: *m.now, what: "renew", lease: &l, err: err, got: out}) }()
 	}
 	if err := journal.Current(l, m.leases[l.Attempt]); err != nil {
 		return out, err
@@ -180,7 +183,7 @@ func (m *memory) Renew(l journal.Lease, ttl time.Duration) (out journal.Lease, e
 // Release does as journal.Journal says.
 func (m *memory) Release(l journal.Lease) (err error) {
 	if m.told != nil {
-		defer func() { m.told(call{what: "release", lease: &l, err: err}) }()
+		defer func() { m.told(call{now: *m.now, what: "release", lease: &l, err: err}) }()
 	}
 	if journal.Current(l, m.leases[l.Attempt]) != nil {
 		return nil

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/provider"
@@ -41,7 +42,31 @@ type substrate struct {
 	w     *world
 	boxes []*box
 	// told hears of every call, how it was made to go wrong, and what it answered. nil: nobody does.
-	told func(method string, f fault, b *box, err error)
+	told func(deed)
+}
+
+// deed is one call and what came of it.
+type deed struct {
+	method     string
+	allocation sallyport.AllocationID
+	fault      fault
+	err        error
+	listed     []sallyport.AllocationID // of ours
+	hidden     []sallyport.AllocationID
+}
+
+func (s *substrate) tell(d deed) {
+	if s.told != nil {
+		s.told(d)
+	}
+}
+
+// fault draws one. What is told comes in the order of the calls, so that nothing is late there.
+func (s *substrate) fault(n int) fault {
+	if f := s.w.fault(n); f != late || s.told == nil {
+		return f
+	}
+	return after
 }
 
 // fault is how one call goes wrong.
@@ -63,15 +88,15 @@ func (w *world) fault(n int) fault {
 }
 
 // call does a deed as a fault wants.
-func (w *world) call(f fault, deed func() error) error {
+func (w *world) call(f fault, do func() error) error {
 	switch f {
 	case before:
 		return errUnavailable
 	case late:
-		w.late = append(w.late, func() { _ = deed() })
+		w.late = append(w.late, func() { _ = do() })
 		return errUnknown
 	}
-	if err := deed(); err != nil {
+	if err := do(); err != nil {
 		return err
 	}
 	if f == after {
@@ -90,7 +115,7 @@ func (s *substrate) find(id sallyport.ResourceID) *box {
 // create: equal spec again is the same resource; each bears factory and allocation.
 func (s *substrate) create(spec box) (sallyport.ResourceID, error) {
 	spec.ID, spec.Alive, spec.factory = resourceOf(spec.Allocation), true, ours
-	f := s.w.fault(24)
+	f := s.fault(24)
 	err := s.w.call(f, func() error {
 		if s.find(spec.ID) == nil {
 			b := spec
@@ -100,9 +125,7 @@ func (s *substrate) create(spec box) (sallyport.ResourceID, error) {
 		}
 		return nil
 	})
-	if s.told != nil {
-		s.told("Create", f, &spec, err)
-	}
+	s.tell(deed{method: "Create", allocation: spec.Allocation, fault: f, err: err})
 	if err != nil {
 		return "", err
 	}
@@ -113,9 +136,13 @@ func resourceOf(a sallyport.AllocationID) sallyport.ResourceID {
 	return "fake:" + factory + ":" + sallyport.ResourceID(a)
 }
 
+func allocationOf(id sallyport.ResourceID) sallyport.AllocationID {
+	return sallyport.AllocationID(strings.TrimPrefix(string(id), string(resourceOf(""))))
+}
+
 // list is what bears our mark, half-made ones included. It may lag.
 func (s *substrate) list() (all []provider.Status, err error) {
-	f := s.w.fault(24)
+	f := s.fault(24)
 	if f == late {
 		f = after // an answer that comes late is none
 	}
@@ -128,7 +155,17 @@ func (s *substrate) list() (all []provider.Status, err error) {
 		return nil
 	})
 	if s.told != nil {
-		s.told("List", f, nil, err)
+		d := deed{method: "List", fault: f, err: err}
+		for _, b := range s.boxes {
+			switch {
+			case b.factory != ours || b.Allocation == "":
+			case b.hidden && !s.w.c.calmed:
+				d.hidden = append(d.hidden, b.Allocation)
+			default:
+				d.listed = append(d.listed, b.Allocation)
+			}
+		}
+		s.told(d)
 	}
 	if err != nil {
 		return nil, err
@@ -138,7 +175,7 @@ func (s *substrate) list() (all []provider.Status, err error) {
 
 // lookup: only errNotFound proves absence, and only of an id of this factory.
 func (s *substrate) lookup(id sallyport.ResourceID) error {
-	f := s.w.fault(24)
+	f := s.fault(24)
 	if f == late {
 		f = after
 	}
@@ -150,16 +187,14 @@ func (s *substrate) lookup(id sallyport.ResourceID) error {
 		}
 		return nil
 	})
-	if s.told != nil {
-		s.told("Lookup", f, &box{Status: provider.Status{ID: id}}, err)
-	}
+	s.tell(deed{method: "Lookup", allocation: allocationOf(id), fault: f, err: err})
 	return err
 }
 
 // destroy: absent is done; of another factory, refused.
 func (s *substrate) destroy(by *party, id sallyport.ResourceID) error {
-	f := s.w.fault(10)
-	deed := func() error {
+	f := s.fault(10)
+	do := func() error {
 		b := s.find(id)
 		if b == nil {
 			return nil
@@ -172,13 +207,11 @@ func (s *substrate) destroy(by *party, id sallyport.ResourceID) error {
 		return nil
 	}
 	if f == fine && s.told == nil && s.w.c.once(24) {
-		s.w.late = append(s.w.late, func() { _ = deed() }) // it said yes, and takes its time
+		s.w.late = append(s.w.late, func() { _ = do() }) // it said yes, and takes its time
 		return nil
 	}
-	err := s.w.call(f, deed)
-	if s.told != nil {
-		s.told("Destroy", f, &box{Status: provider.Status{ID: id}}, err)
-	}
+	err := s.w.call(f, do)
+	s.tell(deed{method: "Destroy", allocation: allocationOf(id), fault: f, err: err})
 	return err
 }
 

@@ -24,8 +24,7 @@ type Options struct {
 	Trace bool
 
 	journal  func(call)
-	provider func(method string, f fault, b *box, err error)
-	late     func()
+	provider func(deed)
 }
 
 // Order is a WorkOrder and what becomes of it.
@@ -351,6 +350,7 @@ func (w *world) misfortune() {
 			if b := w.sub.boxes[w.c.pick(n)]; b.factory == ours && b.Allocation != "" {
 				w.say("vanished: " + string(b.Allocation))
 				w.sub.drop(b)
+				w.sub.tell(deed{method: "Vanish", allocation: b.Allocation})
 			}
 		}
 	case v < 158:
@@ -392,14 +392,11 @@ func (w *world) victim(do func(*party)) {
 
 // land does one deed whose answer was lost.
 func (w *world) land(i int) {
-	deed := w.late[i]
+	do := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
 	w.h = happened{}
 	w.say("it happens late")
-	deed()
-	if w.opt.late != nil {
-		w.opt.late()
-	}
+	do()
 	w.judge()
 }
 
