@@ -162,7 +162,7 @@ func (w *world) resume(p *party) {
 	w.h = happened{by: p}
 	if w.opt.Trace && p.at != "sleep" && p.at != "" {
 		w.trace = append(w.trace, w.now.String()+" "+p.name+": "+p.at)
-		w.taken = append(w.taken, p.at)
+		w.taken = append(w.taken, p.name+": "+p.at)
 	}
 	if _, more := p.next(); !more {
 		p.dead = true
