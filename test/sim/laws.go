@@ -26,6 +26,7 @@ type truth struct {
 	drivers  map[sallyport.AttemptID]*party // who has it; nil: given back
 	fence    int64
 	receipts map[string]int
+	received int64 // the highest fence at the Publisher
 }
 
 // agent is what one Attempt's agent does.
@@ -100,6 +101,7 @@ var laws = []law{
 	{"a person's closed pull request stays closed, and no other is opened in its place", staysClosed},
 	{"a person's commit is never overwritten", neverOverwritten},
 	{"a nonce gives one receipt", oneReceipt},
+	{"a Publisher begins nothing for a driver that a later one has replaced there", latestOnly},
 	{"a credential that was sealed is recorded as gone only when it is", goneIsGone},
 }
 
@@ -289,6 +291,18 @@ func oneReceipt(w *world, h *happened) string {
 	return ""
 }
 
+func latestOnly(w *world, h *happened) string {
+	r := h.received
+	if r == nil {
+		return ""
+	}
+	if r.Fence < w.truth.received {
+		return fmt.Sprintf("fence %d after %d", r.Fence, w.truth.received)
+	}
+	w.truth.received = r.Fence
+	return ""
+}
+
 func goneIsGone(w *world, h *happened) string {
 	if t := w.forge.tokens[h.gone]; h.gone != "" && t != nil && t.alive && t.sealed {
 		return h.gone
@@ -296,14 +310,17 @@ func goneIsGone(w *world, h *happened) string {
 	return ""
 }
 
+// everythingEnds: what reconcile only goes on trying, or saying, has not ended.
 func everythingEnds(w *world, _ *happened) string {
-	said := strings.Join(w.lines, "\n")
+	var said string
+	for _, l := range w.lines {
+		if strings.HasPrefix(l, "report ") {
+			said += l + "\n"
+		}
+	}
 	for _, al := range w.j.allocations("") {
 		if al.Open() && !strings.Contains(said, string(al.ID)) {
-			return fmt.Sprintf("%s (%s) is %s", al.ID, al.Purpose, al.State)
-		}
-		if al.Open() {
-			return fmt.Sprintf("%s (%s) is %s for ever: %s", al.ID, al.Purpose, al.State, said)
+			return fmt.Sprintf("%s (%s) is %s for ever; reconcile says %q", al.ID, al.Purpose, al.State, w.lines)
 		}
 	}
 	for _, b := range w.sub.boxes {

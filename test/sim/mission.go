@@ -92,8 +92,8 @@ func (w *world) append(p *party, l *journal.Lease, records ...journal.Record) ([
 
 // startDriver is a new process; two for one Attempt are one too many only until one has the lease.
 func (w *world) startDriver(id sallyport.AttemptID) {
-	if w.ids > 60 {
-		return // nobody is that patient
+	if len(w.parties) > 50 {
+		return // a host has room for so many
 	}
 	w.start("driver", func(p *party) {
 		for id != "" {

@@ -27,6 +27,7 @@ func TestEveryLawCanFail(t *testing.T) {
 		{LooksOnce, "a person's closed pull request"},
 		{Overwrite, "a person's commit"},
 		{NewReceipts, "a nonce gives one receipt"},
+		{AdmitsAll, "a Publisher begins nothing"},
 		{NoRevoke, "a credential that was sealed"},
 		{NoSweep, "no token lives past"},
 		{NeverConcludes, "every allocation ends"},

@@ -290,11 +290,18 @@ func (d *driver) ask(a acceptance) (string, error) {
 	var receipt string
 	var answer error
 	done := false
+	delay := time.Duration(0)
+	if d.w.slow && d.w.c.once(2) {
+		delay = time.Duration(1+d.w.c.pick(40)) * time.Minute // it gets there when nobody waits for it any more
+	}
 	p := d.w.start("publisher", func(p *party) {
+		if delay > 0 {
+			p.sleep(delay)
+		}
 		receipt, answer = d.w.publish(p, a)
 		done = true
 	})
-	lost := d.w.c.once(12)
+	lost := d.w.c.once(12) || delay > 0
 	for until := d.w.now + 20*time.Minute; ; {
 		if err := d.sleep(200 * time.Millisecond); err != nil {
 			return "", err

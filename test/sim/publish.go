@@ -45,6 +45,8 @@ func (l *ledger) record(p *party, check func(*publisher.State) error, r publishe
 		l.w.h.gone = r.Credential.Mark
 	case publisher.CredentialBound:
 		l.w.forge.tokens[r.Credential.Mark].sealed = true
+	case publisher.RequestReceived:
+		l.w.h.received = r.Request
 	case publisher.RequestDone:
 		l.w.h.receipt = r.Nonce
 	}
@@ -90,7 +92,13 @@ func (w *world) publish(p *party, a acceptance) (string, error) {
 func (w *world) receive(p *party, a acceptance) (string, error) {
 	r := publisher.Received{Acceptance: a.digest, Attempt: a.attempt, Fence: a.fence, Branch: a.branch, Base: a.base, Origin: "o", Seq: a.seq, Hash: digest('9', int(a.seq))}
 	s := w.ledger.state()
-	if err := s.Admit(a.nonce, r); err != nil {
+	admit := func(s *publisher.State) error {
+		if w.opt.Broken == AdmitsAll {
+			return nil
+		}
+		return s.Admit(a.nonce, r)
+	}
+	if err := admit(s); err != nil {
 		return "", err
 	}
 	if receipt, ok := s.Receipts[a.nonce]; ok && w.opt.Broken != NewReceipts {
@@ -99,7 +107,7 @@ func (w *world) receive(p *party, a acceptance) (string, error) {
 	if _, known := s.Requests[a.nonce]; known {
 		return "", nil
 	}
-	return "", w.ledger.record(p, func(s *publisher.State) error { return s.Admit(a.nonce, r) }, publisher.Record{Type: publisher.RequestReceived, Nonce: a.nonce, Request: &r})
+	return "", w.ledger.record(p, admit, publisher.Record{Type: publisher.RequestReceived, Nonce: a.nonce, Request: &r})
 }
 
 func (w *world) publishUnder(p *party, a acceptance) (string, error) {

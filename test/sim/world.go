@@ -9,6 +9,7 @@ import (
 	"sallyport.dev/sallyport/internal/forge"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/publisher"
 )
 
 const factory = "fac_sim"
@@ -60,6 +61,7 @@ type happened struct {
 	last      []forge.PullRequest // that was seen last before that
 	closed    *pull
 	gone      string // the mark of a credential that was recorded as gone
+	received  *publisher.Received
 	receipt   string // the nonce that a receipt was made for
 }
 
@@ -85,6 +87,7 @@ type world struct {
 	what    string
 	trace   []string
 	taken   []string
+	slow    bool     // requests to Publishers take their time
 	rough   int      // the less, the more goes wrong
 	lines   []string // of the last reconciliation
 	remote  bool     // Mission Controls cannot prove each other's holders dead
@@ -228,7 +231,7 @@ func (w *world) begin() {
 	if !w.opt.Calm && w.c.once(3) {
 		w.untilPublishing()
 	}
-	w.remote = w.c.once(4)
+	w.remote, w.slow = w.c.once(4), w.c.once(6)
 	w.forge.finds = !w.c.once(3)
 	w.forge.identity = [...]string{"bot", ""}[w.c.pick(2)]
 	if !w.opt.Calm {
