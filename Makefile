@@ -4,7 +4,7 @@ BIN     := bin
 PREFIX  ?= /usr/local
 export CGO_ENABLED = 0
 
-.PHONY: all build demo demo-forge test check bench fuzz install clean
+.PHONY: all build demo demo-forge test check bench fuzz sim install clean
 
 all: build
 
@@ -32,6 +32,12 @@ bench: build
 FUZZTIME ?= 20s
 fuzz:
 	@scripts/fuzz.sh $(FUZZTIME)
+
+# Whole histories in memory (docs/RELIABILITY.md). `make sim SEED=7 N=1` shows one step by step.
+N    ?= 100000
+SEED ?= 1
+sim:
+	$(GO) test -count=1 -timeout 0 -run '^TestHistories$$' -v ./test/sim -args -n $(N) -seed $(SEED)
 
 install: build
 	install -d $(PREFIX)/bin

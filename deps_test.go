@@ -43,6 +43,7 @@ var arrows = map[string]string{
 	"internal/githubapp":      "",
 	"internal/credential":     "internal/githubapp",
 	"internal/inspect":        "internal/checks internal/pattern internal/secret",
+	"internal/decision":       "internal/inspect",
 	"internal/reconcile":      "internal/lifecycle internal/provider",
 	"internal/journal":        "internal/lifecycle",
 	"internal/journal/sqlite": "internal/journal internal/lifecycle",
@@ -62,7 +63,7 @@ var arrows = map[string]string{
 	"internal/provider/local/keeper": "internal/contain internal/contain/cgroup internal/process internal/provider internal/runner internal/wire",
 
 	// Mission Control: every room meets here, and no kind of provider.
-	"internal/control": "internal/approval internal/publication internal/pulltext internal/agent internal/change internal/checks internal/collect internal/credential internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
+	"internal/control": "internal/approval internal/publication internal/pulltext internal/agent internal/change internal/checks internal/collect internal/credential internal/decision internal/egress internal/evidence internal/gateway internal/id internal/inspect internal/journal internal/journal/sqlite internal/lifecycle internal/manifest internal/pattern internal/provider internal/reconcile internal/screen internal/secret internal/setup internal/spend internal/toolchain",
 	"internal/cli":     "internal/approval internal/agent internal/control internal/corpus internal/egress internal/evidence internal/journal internal/lifecycle internal/manifest internal/pattern internal/review internal/screen internal/selftest",
 
 	// The corpus of attacks, and what makes them: the main job is started as a program, as a person starts it.

@@ -159,8 +159,8 @@ func (d *driver) flaky(ctx context.Context, r sallyport.CheckResult) error {
 }
 
 func (d *driver) flakyAt(ctx context.Context, at journal.Attempt, r sallyport.CheckResult) error {
-	why := reason("check-flaky", "look at the check; `sallyport approve` with --why takes the change all the same",
-		"check %q does not give the same answer twice: %s", r.Name, r.Message)
+	why := sallyport.Reason{Code: "check-flaky", Message: fmt.Sprintf("check %q does not give the same answer twice: %s", r.Name, r.Message),
+		Hint: "look at the check; `sallyport approve` with --why takes the change all the same"}
 	records := []journal.Record{{Type: lifecycle.AttemptCheck, Data: r}, {Type: lifecycle.AttemptNotice, Data: lifecycle.Notice{Text: why.Message}}}
 	s := at.Report.State
 	if s == sallyport.AttemptAwaitingApproval || s == sallyport.AttemptAccepted && !at.Published && !at.Publishing {

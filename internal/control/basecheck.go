@@ -12,6 +12,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/decision"
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
 
@@ -122,8 +123,8 @@ type memory struct {
 
 // reusable: a pass with nothing against it. All else is worth another look, which has to agree with it.
 func (m *memory) reusable() bool {
-	_, rejects := unheld(m.Result, true)
-	_, waits := unheld(m.Result, false)
+	_, rejects := decision.Unheld(m.Result, true)
+	_, waits := decision.Unheld(m.Result, false)
 	return m.Result.Status == sallyport.CheckPassed && !rejects && !waits
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
+	"sallyport.dev/sallyport/internal/decision"
 	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/inspect"
 	"sallyport.dev/sallyport/internal/journal"
@@ -39,16 +40,16 @@ func (d *driver) conclude(ctx context.Context) error {
 	if err := d.tellRedacted(ctx); err != nil {
 		return err
 	}
-	decision, why := decide(verdict{Changes: len(at.Imported.Changes), Findings: at.Report.Findings, Checks: at.Report.Checks, AtBest: d.m.AtBest, Approve: d.m.Publish.Approve})
-	commit, err := d.sign(ctx, at, decision, why)
+	concluded, why := decision.Decide(decision.Verdict{Changes: len(at.Imported.Changes), Findings: at.Report.Findings, Checks: at.Report.Checks, AtBest: d.m.AtBest, Approve: d.m.Publish.Approve})
+	commit, err := d.sign(ctx, at, concluded, why)
 	if err != nil {
 		return err
 	}
 	if err := d.destroyAll(ctx); err != nil {
 		return err
 	}
-	records := []journal.Record{{Type: lifecycle.AttemptDecided, Data: lifecycle.Decided{Decision: decision, Reason: why, Seconds: time.Since(d.stageBegan).Seconds()}}}
-	publishing := decision == sallyport.DecisionAccepted && d.m.Publish.To != "none"
+	records := []journal.Record{{Type: lifecycle.AttemptDecided, Data: lifecycle.Decided{Decision: concluded, Reason: why, Seconds: time.Since(d.stageBegan).Seconds()}}}
+	publishing := concluded == sallyport.DecisionAccepted && d.m.Publish.To != "none"
 	if publishing {
 		p, err := d.c.publication(ctx, d.repo, d.m, d.id, commit)
 		if err != nil {
@@ -61,7 +62,7 @@ func (d *driver) conclude(ctx context.Context) error {
 		return err
 	}
 	d.dropLayers()
-	if decision == sallyport.DecisionAccepted {
+	if concluded == sallyport.DecisionAccepted {
 		if err := d.c.summariseAccepted(ctx, d.id); err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (d *driver) conclude(ctx context.Context) error {
 
 // sign builds the evidence over digests that Mission Control holds itself, and makes it durable before the
 // journal says so. A repeat after a crash signs again; the journal's last word counts.
-func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallyport.Decision, why sallyport.Reason) (sallyport.ObjectID, error) {
+func (d *driver) sign(ctx context.Context, at journal.Attempt, concluded sallyport.Decision, why sallyport.Reason) (sallyport.ObjectID, error) {
 	commit, err := d.commit(ctx, at)
 	if err != nil {
 		return "", err
@@ -90,7 +91,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 	}
 	p.Result.Commit = commit
 	p.NotChecked = slices.Concat(egressUnknown(at), spendUnknown(at), setupUnknown(at.Report), notChecked(at.Report, d.m))
-	p.Decision = evidence.Decision{Decision: decision, Code: why.Code, Message: why.Message}
+	p.Decision = evidence.Decision{Decision: concluded, Code: why.Code, Message: why.Message}
 	envelope, digest, err := evidence.Seal(ctx, signer, evidence.New(p))
 	if err != nil {
 		return "", err
@@ -101,7 +102,7 @@ func (d *driver) sign(ctx context.Context, at journal.Attempt, decision sallypor
 		return "", err
 	}
 	// Nothing has passed before the journal says so.
-	if err := d.c.summarise(ctx, path, d.id, undecided(decision)); err != nil {
+	if err := d.c.summarise(ctx, path, d.id, undecided(concluded)); err != nil {
 		return "", err
 	}
 	if err := d.record(ctx, journal.Record{Type: lifecycle.AttemptSigned, Data: lifecycle.Signed{Path: path, Digest: digest, KeyID: signer.KeyID(), Commit: commit, NotChecked: p.NotChecked}},

@@ -159,11 +159,12 @@ func (c *Control) destroyStray(ctx context.Context, a reconcile.Destroy) error {
 	return c.underLease(ctx, a.Attempt, func(d *driver) error {
 		d.provider = p
 		al, err := d.allocation(ctx, a.Allocation)
-		if err != nil {
-			return p.Destroy(ctx, a.Resource)
-		}
-		if al.State == sallyport.SandboxTerminated {
-			return p.Destroy(ctx, a.Resource)
+		switch {
+		case err != nil, al.State == sallyport.SandboxTerminated, al.Resource != "" && al.Resource != a.Resource:
+			return p.Destroy(ctx, a.Resource) // nothing more can be recorded of it
+		case !slices.Contains([]sallyport.SandboxState{sallyport.SandboxTeardown, sallyport.SandboxFailed, sallyport.SandboxOrphaned}, al.State):
+			// To mark it, just before, did not succeed.
+			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeConflict, Subject: string(a.Resource), Message: "the journal does not say yet that it is to go", Hint: "`sallyport reconcile` tries again"}
 		}
 		proof, err := d.erase(ctx, a.Resource)
 		if err != nil {
@@ -176,16 +177,43 @@ func (c *Control) destroyStray(ctx context.Context, a reconcile.Destroy) error {
 // lookup concludes only from the provider's own word.
 func (c *Control) lookup(ctx context.Context, a reconcile.Lookup) error {
 	p, err := c.provider(a.Provider)
-	if err != nil || a.Resource == "" {
+	if err != nil {
 		return err
+	}
+	if a.Resource == "" {
+		return c.neverMade(ctx, p, a)
 	}
 	_, err = p.Lookup(ctx, a.Resource)
 	if sallyport.CodeOf(err) != sallyport.CodeNotFound {
 		return err
 	}
 	return c.underLease(ctx, a.Attempt, func(d *driver) error {
-		return d.record(ctx, journal.Record{Type: lifecycle.AllocationFailed, Allocation: a.Allocation, Data: sallyport.Reason{Code: "vanished", Message: "it was ended from outside"}},
-			journal.Record{Type: lifecycle.AllocationTerminated, Allocation: a.Allocation, Data: sallyport.Reason{Code: "gone", Message: "the provider shows nothing"}})
+		al, err := d.allocation(ctx, a.Allocation)
+		if err != nil {
+			return err
+		}
+		var records []journal.Record
+		if _, err := lifecycle.NextSandbox(al.State, lifecycle.AllocationFailed); err == nil { // else it is on record what went wrong
+			records = append(records, journal.Record{Type: lifecycle.AllocationFailed, Allocation: a.Allocation, Data: sallyport.Reason{Code: "vanished", Message: "it was ended from outside"}})
+		}
+		return d.record(ctx, append(records, journal.Record{Type: lifecycle.AllocationTerminated, Allocation: a.Allocation, Data: sallyport.Reason{Code: "gone", Message: "the provider shows nothing"}})...)
+	})
+}
+
+// neverMade ends an Allocation whose Create was never answered, once its Attempt has ended: as a driver does, by another
+// list. What turns up all the same, because a Create was late, is orphaned and destroyed like anything else.
+func (c *Control) neverMade(ctx context.Context, p provider.Provider, a reconcile.Lookup) error {
+	return c.underLease(ctx, a.Attempt, func(d *driver) error {
+		at, err := d.attempt(ctx)
+		if err != nil || !at.Report.State.Ended() {
+			return err // its next driver goes on from there
+		}
+		al, err := d.allocation(ctx, a.Allocation)
+		if err != nil || al.State == sallyport.SandboxTerminated {
+			return err
+		}
+		d.provider = p
+		return d.drop(ctx, al, "the attempt has ended")
 	})
 }
 

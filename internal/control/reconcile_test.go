@@ -40,7 +40,7 @@ func TestReconcileSaysWhatHappened(t *testing.T) {
 				t.Fatal(err)
 			}
 			if known {
-				abandon(t, c, spec, rid)
+				abandon(t, c, spec, lifecycle.Bound{Resource: rid})
 			}
 			lines := func(dry bool) string {
 				t.Helper()
@@ -75,8 +75,51 @@ func stray(f sallyport.FactoryID) provider.Spec {
 		Limits: sallyport.Limits{Time: time.Minute, Memory: 1 << 30, PIDs: 100, Disk: 1 << 30, Output: 16 << 20}}
 }
 
-// abandon records an Attempt that has ended with its sandbox left.
-func abandon(t *testing.T, c *control.Control, s provider.Spec, rid sallyport.ResourceID) {
+// TestReconcileEndsWhatIsNotThere: whatever an ended Attempt left of an Allocation of which the provider shows nothing.
+func TestReconcileEndsWhatIsNotThere(t *testing.T) {
+	failed, orphaned := sallyport.Reason{Code: "not-destroyed"}, sallyport.Reason{Code: "no-authority"}
+	for name, left := range map[string][]any{"never made": nil, "ended from outside": {lifecycle.Bound{}}, "could not be destroyed, and is gone": {lifecycle.Bound{}, lifecycle.AllocationFailed, failed},
+		"orphaned, and gone": {lifecycle.Bound{}, lifecycle.AllocationOrphaned, orphaned}, "never made, and torn down": {lifecycle.AllocationTeardown, failed}} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+			var p *fake.Provider
+			var factory sallyport.FactoryID
+			c, err := control.Open(t.Context(), control.Config{State: filepath.Join(t.TempDir(), "state"),
+				Providers: func(f sallyport.FactoryID, _ string) ([]provider.Provider, error) {
+					factory, p = f, fake.New(fake.Config{Factory: f})
+					return []provider.Provider{p}, nil
+				},
+				Driver: func(sallyport.AttemptID, *os.File, []string) error { return errors.New("nobody is to be driven") }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			spec := stray(factory)
+			for i := range left {
+				if _, ok := left[i].(lifecycle.Bound); ok {
+					left[i] = lifecycle.Bound{Resource: p.Resource(spec.Allocation)}
+				}
+			}
+			abandon(t, c, spec, left...)
+			for range 2 {
+				if _, err := c.Reconcile(t.Context(), false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			open, err := c.Journal().OpenAllocations(t.Context())
+			if err != nil || len(open) > 0 {
+				t.Errorf("%+v, %v", open, err)
+			}
+			if lines, err := c.Reconcile(t.Context(), false); err != nil || len(lines) > 0 {
+				t.Errorf("it goes on saying %v, %v", lines, err)
+			}
+		})
+	}
+}
+
+// abandon records an Attempt that has ended with its sandbox left, and what was said of that: what it is bound to, an event
+// and its reason.
+func abandon(t *testing.T, c *control.Control, s provider.Spec, left ...any) {
 	t.Helper()
 	j := c.Journal()
 	holder, err := journal.SelfHolder()
@@ -97,7 +140,14 @@ func abandon(t *testing.T, c *control.Control, s provider.Spec, rid sallyport.Re
 	}
 	record(&l, lifecycle.AttemptStage, "", lifecycle.Stage{State: sallyport.AttemptPreparing})
 	record(&l, lifecycle.AllocationIntended, s.Allocation, lifecycle.Intended{Purpose: s.Purpose, Provider: "fake", Spec: sallyport.Sum(nil)})
-	record(&l, lifecycle.AllocationBound, s.Allocation, lifecycle.Bound{Resource: rid})
+	for i, x := range left {
+		switch x := x.(type) {
+		case lifecycle.Bound:
+			record(&l, lifecycle.AllocationBound, s.Allocation, x)
+		case lifecycle.Type:
+			record(&l, x, s.Allocation, left[i+1])
+		}
+	}
 	record(&l, lifecycle.AttemptFailed, "", sallyport.Reason{Code: "internal", Message: "for the test"})
 	if err := j.Release(t.Context(), l); err != nil {
 		t.Fatal(err)

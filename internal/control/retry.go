@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/decision"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/screen"
 )
@@ -126,7 +127,7 @@ func feedback(at journal.Attempt, message string) string {
 		}
 	}
 	for _, k := range r.Checks {
-		control, unshown := unheld(k, true)
+		control, unshown := decision.Unheld(k, true)
 		if k.Status == sallyport.CheckPassed && !unshown && (k.BaseTests == "" || k.BaseTests == sallyport.CheckPassed) {
 			continue
 		}

@@ -247,8 +247,8 @@ func (l *Ledger) Check(ctx context.Context) error {
 
 // State is what the ledger knows of a scope.
 func (l *Ledger) State(ctx context.Context, scope Scope) (*State, error) {
-	s := newState(scope)
-	err := l.each(ctx, "where target = ? and work_order = ?", []any{scope.Target, string(scope.WorkOrder)}, func(r Record, _, _ []byte) error { s.apply(r); return nil })
+	s := NewState(scope)
+	err := l.each(ctx, "where target = ? and work_order = ?", []any{scope.Target, string(scope.WorkOrder)}, func(r Record, _, _ []byte) error { s.Apply(r); return nil })
 	return s, err
 }
 
@@ -264,10 +264,10 @@ func (l *Ledger) Scopes(ctx context.Context) ([]*State, error) {
 	var order []Scope
 	err := l.each(ctx, "", nil, func(r Record, _, _ []byte) error {
 		if all[r.Scope] == nil {
-			all[r.Scope] = newState(r.Scope)
+			all[r.Scope] = NewState(r.Scope)
 			order = append(order, r.Scope)
 		}
-		all[r.Scope].apply(r)
+		all[r.Scope].Apply(r)
 		return nil
 	})
 	var out []*State
@@ -319,6 +319,6 @@ func stateOf(ctx context.Context, tx *sql.Tx, scope Scope) (*State, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	s := newState(scope)
-	return s, scan(rows, func(r Record, _, _ []byte) error { s.apply(r); return nil })
+	s := NewState(scope)
+	return s, scan(rows, func(r Record, _, _ []byte) error { s.Apply(r); return nil })
 }

@@ -67,6 +67,25 @@ func TestClosedAndReopened(t *testing.T) {
 	}
 }
 
+// A no that comes between the first look and the push is one as well.
+func TestClosedBeforeThePush(t *testing.T) {
+	s, _, _ := begun(t, "closed-before-push")
+	number := s.pullRequests("open")[0].Number
+	p := s.publisher(Options{At: func(point string) {
+		if point == "before push" {
+			s.forge.ClosePull(t, s.repo, number)
+		}
+	}})
+	next := s.accept("two\n", nil)
+	s.fails(p, next, sallyport.CodeDenied, "closed by a person")
+	if len(s.pullRequests("all")) != 1 || len(s.pullRequests("open")) > 0 {
+		t.Error("another one was opened in its place")
+	}
+	if left := s.tokens(); len(left) > 0 {
+		t.Errorf("alive: %q", left)
+	}
+}
+
 func TestMerged(t *testing.T) {
 	s, p, o := begun(t, "merged")
 	number := s.pullRequests("open")[0].Number

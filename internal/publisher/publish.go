@@ -168,35 +168,17 @@ func (w *work) pulls(ctx context.Context) error {
 	if err := w.gone(ctx, list); err != nil {
 		return err
 	}
-	for _, pr := range list {
-		byUs := slices.ContainsFunc(w.state.Closed, func(r PullRow) bool { return r.Number == pr.Number })
-		switch {
-		case pr.State == forge.Merged:
-			return no("pull request", "%s is merged: this work order is done there", pr.URL)
-		case pr.State == forge.Closed && !byUs && !open(list):
-			return &sallyport.Error{Op: "publish", Code: sallyport.CodeDenied, Subject: "pull request", Message: pr.URL + " was closed by a person",
-				Hint: "reopen it there, then publish again; or run the task under another name"}
-		}
-	}
-	return nil
+	return w.state.Stopped(list)
 }
 
 // gone records those of ours that somebody has closed or merged.
 func (w *work) gone(ctx context.Context, list []forge.PullRequest) error {
-	for _, pr := range list {
-		if pr.State == forge.Open || w.state.pull(pr.Number) < 0 {
-			continue
-		}
-		row := PullRow{Head: pr.Head, Base: pr.Base, Number: pr.Number, URL: pr.URL, Author: pr.Author, Why: "found " + string(pr.State)}
+	for _, row := range w.state.Gone(list) {
 		if err := w.record(ctx, Record{Type: PullRequestGone, Pull: &row}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func open(list []forge.PullRequest) bool {
-	return slices.ContainsFunc(list, func(pr forge.PullRequest) bool { return pr.State == forge.Open })
 }
 
 // push moves the branch from what we wrote there, or from nothing.
@@ -206,24 +188,16 @@ func (w *work) push(ctx context.Context) error {
 	if err != nil && sallyport.CodeOf(err) != sallyport.CodeNotFound {
 		return err
 	}
-	commit := w.o.commit()
-	if tip != "" && tip != commit && !slices.Contains(w.state.Pushed, tip) {
-		return &sallyport.Error{Op: "publish", Code: sallyport.CodeConflict, Subject: w.o.head(), Message: fmt.Sprintf("the branch is at %s, which this Publisher did not put there", tip),
-			Hint: "somebody has worked on it: it is never overwritten. Merge or move that work, then publish again"}
+	row, move, err := w.state.Move(ref, tip, w.o.commit(), w.o.accepted().Nonce)
+	if err != nil {
+		return err
 	}
-	row := BranchRow{Ref: ref, Commit: commit, Expect: tip}
 	if tip == "" && w.state.Branch != nil {
 		if err := w.record(ctx, Record{Type: BranchGone, Branch: w.state.Branch}); err != nil {
 			return err
 		}
 	}
-	if tip == commit {
-		for _, was := range []*BranchRow{w.state.Branch, w.state.Pushing} {
-			if was != nil && was.Commit == commit && was.nonce == w.o.accepted().Nonce {
-				row.Expect = was.Expect // an earlier try of this very request has moved it
-			}
-		}
-	} else {
+	if move {
 		if err := w.record(ctx, Record{Type: BranchIntended, Branch: &row}); err != nil {
 			return err
 		}

@@ -154,7 +154,7 @@ func (p *Publisher) receive(ctx context.Context, o *order) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.admit(a.Nonce, r); err != nil {
+	if err := s.Admit(a.Nonce, r); err != nil {
 		return nil, err
 	}
 	if receipt, ok := s.Receipts[a.Nonce]; ok {
@@ -163,5 +163,5 @@ func (p *Publisher) receive(ctx context.Context, o *order) ([]byte, error) {
 	if _, known := s.Requests[a.Nonce]; known {
 		return nil, nil
 	}
-	return nil, p.record(ctx, o.scope(), func(s *State) error { return s.admit(a.Nonce, r) }, Record{Type: RequestReceived, Nonce: a.Nonce, Request: &r})
+	return nil, p.record(ctx, o.scope(), func(s *State) error { return s.Admit(a.Nonce, r) }, Record{Type: RequestReceived, Nonce: a.Nonce, Request: &r})
 }

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,14 +159,19 @@ func pause(ctx context.Context) {
 
 // theOne finds the open pull request, or opens it, and closes what is beside it.
 func (w *work) theOne(ctx context.Context, text forge.Text) (forge.PullRequest, error) {
-	list, err := w.openOnes(ctx)
+	all, err := w.d.Find(ctx, w.g, w.o.head(), w.o.base())
 	if err != nil {
 		return forge.PullRequest{}, err
 	}
+	list := openOf(all)
 	if len(list) == 0 && w.out.pull != nil {
 		return forge.PullRequest{}, no("pull request", "%s was closed while it was being published", w.out.pull.URL)
 	}
 	if len(list) == 0 {
+		// Since the first look, before the push, a person may have closed or merged the one that was there.
+		if err := w.state.Stopped(all); err != nil {
+			return forge.PullRequest{}, err
+		}
 		row := PullRow{Head: w.o.head(), Base: w.o.base()}
 		if err := w.record(ctx, Record{Type: PullRequestIntended, Pull: &row}); err != nil {
 			return forge.PullRequest{}, err
@@ -190,19 +194,8 @@ func (w *work) theOne(ctx context.Context, text forge.Text) (forge.PullRequest, 
 	return one, nil
 }
 
-// choose says which of the open ones is the one, and which others are ours to close: the oldest of ours stays, and what a
-// person has opened is left alone. list is not empty.
 func (w *work) choose(list []forge.PullRequest) (one forge.PullRequest, extra []forge.PullRequest) {
-	slices.SortFunc(list, func(a, b forge.PullRequest) int { return cmp.Compare(a.Number, b.Number) })
-	for _, pr := range list {
-		if w.ours(pr) {
-			extra = append(extra, pr)
-		}
-	}
-	if len(extra) == 0 {
-		return list[0], nil
-	}
-	return extra[0], extra[1:]
+	return w.state.Choose(list, w.identity(), w.made)
 }
 
 // identity is as whom we act, "" where neither the forge nor the ledger tells.
@@ -218,17 +211,18 @@ func (w *work) identity() string {
 	return ""
 }
 
-func (w *work) ours(pr forge.PullRequest) bool {
-	i := w.state.pull(pr.Number)
-	return pr.Number == w.made || i >= 0 && w.state.Pulls[i].Opened || w.identity() != "" && pr.Author == w.identity()
-}
+func (w *work) ours(pr forge.PullRequest) bool { return w.state.Ours(pr, w.identity(), w.made) }
 
 // foreign says that somebody else has opened it, for sure.
 func (w *work) foreign(pr forge.PullRequest) bool { return w.identity() != "" && !w.ours(pr) }
 
 func (w *work) openOnes(ctx context.Context) ([]forge.PullRequest, error) {
 	list, err := w.d.Find(ctx, w.g, w.o.head(), w.o.base())
-	return slices.DeleteFunc(list, func(pr forge.PullRequest) bool { return pr.State != forge.Open }), err
+	return openOf(list), err
+}
+
+func openOf(list []forge.PullRequest) []forge.PullRequest {
+	return slices.DeleteFunc(slices.Clone(list), func(pr forge.PullRequest) bool { return pr.State != forge.Open })
 }
 
 // create opens one, and lists what is open then: a lost answer and a race are both settled by looking. A list may lag.

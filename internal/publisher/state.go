@@ -25,11 +25,13 @@ type State struct {
 	Closed      []PullRow                // closed by us
 }
 
-func newState(s Scope) *State {
+// NewState is that of a scope without records.
+func NewState(s Scope) *State {
 	return &State{Scope: s, Heads: map[string][]Received{}, Requests: map[string]Received{}, Receipts: map[string]string{}, Credentials: map[string]CredentialRow{}}
 }
 
-func (s *State) apply(r Record) {
+// Apply folds one record into s.
+func (s *State) Apply(r Record) {
 	switch r.Type {
 	case RequestReceived:
 		s.Fence = max(s.Fence, r.Request.Fence)
@@ -85,9 +87,9 @@ func (s *State) pull(number int64) int {
 	return slices.IndexFunc(s.Pulls, func(p PullRow) bool { return p.Number == number })
 }
 
-// admit says whether a request may go on. One that is done may always be asked for again; one that is not, only while
+// Admit says whether a request may go on. One that is done may always be asked for again; one that is not, only while
 // nothing later was received: it would put an older change in the place of a newer one.
-func (s *State) admit(nonce string, r Received) error {
+func (s *State) Admit(nonce string, r Received) error {
 	deny := func(code sallyport.Code, subject, message, hint string) error {
 		return &sallyport.Error{Op: "publish", Code: code, Subject: subject, Message: message, Hint: hint}
 	}

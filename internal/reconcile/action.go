@@ -38,8 +38,9 @@ type (
 		Why        string
 	}
 	// Lookup is to ask the provider about an Allocation that it did not list. Only CodeNotFound proves
-	// absence. Resource is empty where Create was never answered: nothing can be concluded until its
-	// deadline and margin have passed and a List after that still shows nothing.
+	// absence. Resource is empty where Create was never answered: then nothing is concluded while the Attempt
+	// may still be driven. Once it has ended, a List under its lease that shows nothing ends the Allocation;
+	// what turns up later is orphaned.
 	Lookup struct {
 		Provider   string
 		Attempt    sallyport.AttemptID

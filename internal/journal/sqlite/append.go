@@ -9,15 +9,8 @@ import (
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
 
-// unleased is what a person, a creator or the publisher may append without driving the Attempt.
-var unleased = map[lifecycle.Type]bool{
-	lifecycle.AttemptCreated: true, lifecycle.CancelRequested: true, lifecycle.AttemptApproved: true, lifecycle.AttemptDisallowed: true,
-	lifecycle.PublicationIntended: true, lifecycle.PublicationDone: true, lifecycle.PublicationRefused: true,
-	lifecycle.KeyRotated: true, lifecycle.Checkpoint: true,
-}
-
 // Append implements journal.Journal. With a lease and no records it only asks whether the lease still
-// counts. A lease that has expired but was taken by nobody still counts: only the fence protects.
+// counts (journal.Current).
 func (db *DB) Append(ctx context.Context, lease *journal.Lease, records ...journal.Record) ([]lifecycle.Event, error) {
 	events := make([]lifecycle.Event, len(records))
 	for i, rec := range records { // canonical form before the lock: it is the slow part
@@ -46,7 +39,7 @@ func (db *DB) Append(ctx context.Context, lease *journal.Lease, records ...journ
 // event checks a record's outside and gives it all but its place in the chain.
 func (db *DB) event(lease *journal.Lease, rec journal.Record) (lifecycle.Event, error) {
 	e := lifecycle.Event{At: at(db.now()), Type: rec.Type, Attempt: rec.Attempt, Allocation: rec.Allocation}
-	if err := authority(lease, rec); err != nil {
+	if err := journal.Authority(lease, rec); err != nil {
 		return e, err
 	}
 	if lease != nil && lease.Attempt == rec.Attempt {
@@ -57,45 +50,13 @@ func (db *DB) event(lease *journal.Lease, rec journal.Record) (lifecycle.Event, 
 	return e, err
 }
 
-func authority(lease *journal.Lease, rec journal.Record) error {
-	typ := string(rec.Type)
-	switch {
-	case !lifecycle.Known(rec.Type):
-		return invalid(typ, "this version does not know the event", nil)
-	case rec.Type == lifecycle.LeaseAcquired || rec.Type == lifecycle.LeaseReleased:
-		return invalid(typ, "only Acquire and Release append it", nil)
-	case rec.Attempt == "" && rec.Type != lifecycle.KeyRotated && rec.Type != lifecycle.Checkpoint:
-		return invalid(typ, "expected an attempt", nil)
-	case rec.Allocation == "" && lifecycle.OfAllocation(rec.Type):
-		return invalid(typ, "expected an allocation", nil)
-	case unleased[rec.Type]:
-		return nil
-	case lease == nil:
-		return &sallyport.Error{Op: "append", Code: sallyport.CodeFenced, Subject: typ, Message: "only the holder of the attempt's lease may append it", Hint: "acquire the lease first"}
-	case lease.Attempt != rec.Attempt:
-		return invalid(typ, fmt.Sprintf("the lease is of %s, the record of %s", lease.Attempt, rec.Attempt), nil)
-	}
-	return nil
-}
-
-// current refuses a lease that another acquisition has replaced or that was given back.
+// current refuses a lease that is not the Attempt's present one.
 func (t *tx) current(l journal.Lease) error {
-	r, err := t.lease(l.Attempt)
+	now, err := t.lease(l.Attempt)
 	if err != nil {
 		return err
 	}
-	if r == nil || r.released || r.Fence != l.Fence {
-		return fenced(l, r)
-	}
-	return nil
-}
-
-func fenced(l journal.Lease, now *leaseRow) error {
-	msg := "the lease was given back or never taken"
-	if now != nil && !now.released {
-		msg = fmt.Sprintf("another holder has the lease: %s, fence %d against %d", now.Holder, now.Fence, l.Fence)
-	}
-	return &sallyport.Error{Op: "append", Code: sallyport.CodeFenced, Subject: string(l.Attempt), Message: msg, Hint: "stop; what this process still does has no effect"}
+	return journal.Current(l, now)
 }
 
 // append folds, chains and projects.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
 )
 
@@ -134,7 +135,7 @@ func (c *checker) fence(e lifecycle.Event) error {
 		c.head.fence = e.Fence
 		c.leases[e.Attempt] = heldFence{fence: e.Fence}
 	case e.Fence == 0:
-		if !unleased[e.Type] {
+		if !journal.Unleased(e.Type) {
 			return c.fault("event %d (%s) was appended without a lease", e.Seq, e.Type)
 		}
 	case e.Fence != now.fence || now.released:

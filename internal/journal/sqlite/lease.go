@@ -24,7 +24,7 @@ func (db *DB) Acquire(ctx context.Context, id sallyport.AttemptID, h journal.Hol
 		if err != nil {
 			return journal.Lease{}, wrap("acquire lease", db.path, err)
 		}
-		if seen != nil && !db.free(*seen, dead) {
+		if !journal.Free(seen, db.boot, db.clock(), dead) {
 			return journal.Lease{}, held(*seen)
 		}
 		l, won, err := db.swap(ctx, id, h, ttl, seen)
@@ -34,18 +34,13 @@ func (db *DB) Acquire(ctx context.Context, id sallyport.AttemptID, h journal.Hol
 	}
 }
 
-// free: given back, of another boot, expired, or its holder proven dead.
-func (db *DB) free(r leaseRow, dead func(journal.Holder) bool) bool {
-	return r.released || !r.Live(db.boot, db.clock()) || (dead != nil && dead(r.Holder))
-}
-
-func held(r leaseRow) error {
+func held(r journal.Held) error {
 	return &sallyport.Error{Op: "acquire lease", Code: sallyport.CodeConflict, Subject: string(r.Attempt), Message: "another process drives the attempt: " + r.Holder.String(), Hint: "attach to it, or cancel it"}
 }
 
 // swap takes the lease if it is still as it was seen. lease.acquired is in the log under the new fence in
 // the same transaction.
-func (db *DB) swap(ctx context.Context, id sallyport.AttemptID, h journal.Holder, ttl time.Duration, seen *leaseRow) (l journal.Lease, won bool, err error) {
+func (db *DB) swap(ctx context.Context, id sallyport.AttemptID, h journal.Holder, ttl time.Duration, seen *journal.Held) (l journal.Lease, won bool, err error) {
 	data, err := canonical(journal.Record{Type: lifecycle.LeaseAcquired, Data: lifecycle.LeaseChange{Holder: h.String()}})
 	if err != nil {
 		return l, false, err
@@ -56,7 +51,7 @@ func (db *DB) swap(ctx context.Context, id sallyport.AttemptID, h journal.Holder
 		if err != nil {
 			return err
 		}
-		if !same(now, seen) {
+		if !journal.Same(now, seen) {
 			return nil
 		}
 		t.head.fence++
@@ -65,19 +60,12 @@ func (db *DB) swap(ctx context.Context, id sallyport.AttemptID, h journal.Holder
 			return err
 		}
 		won = true
-		return t.saveLease(leaseRow{Lease: l})
+		return t.saveLease(journal.Held{Lease: l})
 	})
 	if err != nil {
 		return journal.Lease{}, false, err
 	}
 	return l, won, nil
-}
-
-func same(a, b *leaseRow) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }
 
 // Renew implements journal.Journal. It never shortens. Late is not lost: as long as nobody else has
@@ -95,9 +83,9 @@ func (db *DB) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (jo
 		if err != nil {
 			return err
 		}
-		r.Until = max(r.Until, db.clock()+ttl)
-		out = r.Lease
-		return t.saveLease(*r)
+		longer := r.Renewed(db.clock(), ttl)
+		out = longer.Lease
+		return t.saveLease(longer)
 	})
 	if err != nil {
 		return journal.Lease{}, err
@@ -113,13 +101,13 @@ func (db *DB) Release(ctx context.Context, l journal.Lease) error {
 	}
 	return db.write(ctx, func(t *tx) error {
 		r, err := t.lease(l.Attempt)
-		if err != nil || r == nil || r.released || r.Fence != l.Fence {
+		if err != nil || r == nil || r.Released || r.Fence != l.Fence {
 			return err
 		}
 		if _, err := t.append([]lifecycle.Event{{At: at(db.now()), Type: lifecycle.LeaseReleased, Attempt: l.Attempt, Fence: l.Fence, Data: data}}); err != nil {
 			return err
 		}
-		r.released = true
+		r.Released = true
 		return t.saveLease(*r)
 	})
 }

@@ -61,7 +61,7 @@ func decodeAllocation(path, text string) (lifecycle.Allocation, error) {
 type scanner interface{ Scan(...any) error }
 
 // scanLease: no row is nil.
-func scanLease(row scanner) (*leaseRow, error) {
+func scanLease(row scanner) (*journal.Held, error) {
 	var (
 		attempt, holder string
 		fence, until    int64
@@ -77,8 +77,8 @@ func scanLease(row scanner) (*leaseRow, error) {
 	return newLeaseRow(attempt, fence, holder, until, released)
 }
 
-func newLeaseRow(attempt string, fence int64, holder string, until int64, released bool) (*leaseRow, error) {
-	r := leaseRow{Lease: journal.Lease{Attempt: sallyport.AttemptID(attempt), Fence: fence, Until: time.Duration(until)}, released: released}
+func newLeaseRow(attempt string, fence int64, holder string, until int64, released bool) (*journal.Held, error) {
+	r := journal.Held{Lease: journal.Lease{Attempt: sallyport.AttemptID(attempt), Fence: fence, Until: time.Duration(until)}, Released: released}
 	if err := json.Unmarshal([]byte(holder), &r.Holder); err != nil {
 		return nil, corrupt("read journal", attempt, "the holder of a lease is not readable: "+err.Error())
 	}
@@ -86,13 +86,13 @@ func newLeaseRow(attempt string, fence int64, holder string, until int64, releas
 }
 
 // toAttempt is the projection that callers see.
-func toAttempt(s lifecycle.State, l *leaseRow) journal.Attempt {
+func toAttempt(s lifecycle.State, l *journal.Held) journal.Attempt {
 	a := journal.Attempt{
 		Report: s.Report, Submitter: s.Submitter, StartTree: s.StartTree, Feedback: s.Feedback,
 		CancelRequested: s.CancelRequested, CancelBy: s.CancelBy, Logs: s.Logs, Egress: s.Egress, EgressOpen: s.EgressOpen, Spend: s.Spend,
 		Imported: s.Imported, Publication: s.Publication, Publishing: s.Publishing, Published: s.Published,
 	}
-	if l != nil && !l.released {
+	if l != nil && !l.Released {
 		a.Lease = &l.Lease
 	}
 	return a

@@ -12,7 +12,7 @@ import (
 )
 
 // selectAttempt reads a projection with its last lease; the caller adds WHERE and ORDER.
-const selectAttempt = `SELECT a.state, c.body, l.attempt, l.fence, l.holder, l.until_ns, l.released
+const selectAttempt = `SELECT a.state, c.body, l.attempt, l.fence, l.holder, l.until_ns, l.Released
 	FROM attempts a LEFT JOIN changes c ON c.attempt = a.id LEFT JOIN leases l ON l.attempt = a.id `
 
 const (

@@ -161,20 +161,14 @@ func (t *tx) saveAllocation(intended int64, a lifecycle.Allocation) error {
 }
 
 // lease is the last lease of an Attempt, nil where there never was one.
-func (t *tx) lease(id sallyport.AttemptID) (*leaseRow, error) {
+func (t *tx) lease(id sallyport.AttemptID) (*journal.Held, error) {
 	return scanLease(t.stmts.readLease.QueryRow(string(id)))
 }
 
-func (t *tx) saveLease(r leaseRow) error {
+func (t *tx) saveLease(r journal.Held) error {
 	h, err := json.Marshal(r.Holder)
 	if err != nil {
 		return err
 	}
-	return t.exec(t.stmts.writeLease, string(r.Attempt), r.Fence, string(h), int64(r.Until), r.released)
-}
-
-// leaseRow is a lease as stored. Comparable: the compare of compare-and-swap.
-type leaseRow struct {
-	journal.Lease
-	released bool
+	return t.exec(t.stmts.writeLease, string(r.Attempt), r.Fence, string(h), int64(r.Until), r.Released)
 }

@@ -1,4 +1,6 @@
-package control
+// Package decision is what Mission Control concludes from what was observed. It is pure: no I/O, no clock, and
+// nothing that a sandbox said of itself goes in.
+package decision
 
 import (
 	"fmt"
@@ -9,9 +11,9 @@ import (
 	"sallyport.dev/sallyport/internal/inspect"
 )
 
-// verdict is what Decide looks at: observations and probes only. Nothing that a sandbox said is in it, and
+// Verdict is what Decide looks at: observations and probes only. Nothing that a sandbox said is in it, and
 // how the agent ended decides nothing here.
-type verdict struct {
+type Verdict struct {
 	Changes  int
 	Findings []sallyport.Finding
 	Checks   []sallyport.CheckResult
@@ -19,8 +21,8 @@ type verdict struct {
 	Approve  string // always | on-finding | never
 }
 
-// decide is pure. The first reason that applies, worst first, is the one a person is shown.
-func decide(v verdict) (sallyport.Decision, sallyport.Reason) {
+// Decide concludes. The first reason that applies, worst first, is the one a person is shown.
+func Decide(v Verdict) (sallyport.Decision, sallyport.Reason) {
 	if v.Changes == 0 {
 		return sallyport.DecisionRejected, reason("no-change", "give the agent a task that changes a file", "the agent changed nothing")
 	}
@@ -37,7 +39,7 @@ func reason(code, hint, format string, args ...any) sallyport.Reason {
 	return sallyport.Reason{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-func rejected(v verdict) (sallyport.Decision, sallyport.Reason, bool) {
+func rejected(v Verdict) (sallyport.Decision, sallyport.Reason, bool) {
 	for _, f := range v.Findings {
 		if f.Severity == sallyport.SeverityBlock {
 			return sallyport.DecisionRejected, reason("finding", f.Todo, "%s", strings.TrimSpace(f.Path+" "+f.Message)), true
@@ -55,7 +57,7 @@ func rejected(v verdict) (sallyport.Decision, sallyport.Reason, bool) {
 			}
 			return sallyport.DecisionRejected, reason("check-failed", "", "check %q does not pass on the change%s", k.Name, base), true
 		case sallyport.CheckPassed, sallyport.CheckNotRun, sallyport.CheckFlaky:
-			if c, ok := unheld(k, true); ok {
+			if c, ok := Unheld(k, true); ok {
 				return sallyport.DecisionRejected, reason("control-not-held", "", "check %q passes, and its control %s does not hold: %s", k.Name, c.Name, c.Detail), true
 			}
 		default:
@@ -65,13 +67,13 @@ func rejected(v verdict) (sallyport.Decision, sallyport.Reason, bool) {
 	return "", sallyport.Reason{}, false
 }
 
-func waits(v verdict) (sallyport.Reason, bool) {
+func waits(v Verdict) (sallyport.Reason, bool) {
 	ran := 0
 	for _, k := range v.Checks {
 		if k.Status == sallyport.CheckFlaky {
 			return reason("check-flaky", "run it again with `sallyport check`", "check %q does not give the same answer twice", k.Name), true
 		}
-		if c, ok := unheld(k, false); ok {
+		if c, ok := Unheld(k, false); ok {
 			return reason("control-not-shown", "look at the change: `sallyport diff`", "check %q passes, and its control %s could not be shown: %s", k.Name, c.Name, c.Detail), true
 		}
 		if k.Status == sallyport.CheckPassed {
@@ -100,8 +102,8 @@ func waits(v verdict) (sallyport.Reason, bool) {
 	return sallyport.Reason{}, false
 }
 
-// unheld is the first control that is not held: of those that reject, or of those that leave it to a person.
-func unheld(k sallyport.CheckResult, required bool) (sallyport.Control, bool) {
+// Unheld is the first control that is not held: of those that reject, or of those that leave it to a person.
+func Unheld(k sallyport.CheckResult, required bool) (sallyport.Control, bool) {
 	i := slices.IndexFunc(k.Controls, func(c sallyport.Control) bool { return !c.Held && c.Required == required })
 	if i < 0 {
 		return sallyport.Control{}, false
