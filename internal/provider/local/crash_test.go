@@ -169,6 +169,20 @@ func TestSpecLostWithTheMachine(t *testing.T) {
 	l.destroy()
 }
 
+// A spec that cannot be written leaves no folder behind.
+func TestSpecThatCannotBeWritten(t *testing.T) {
+	b := newBench(t)
+	spec, _ := b.spec("true")
+	dir := b.folder(spec.Allocation)
+	must(t, os.MkdirAll(filepath.Join(dir, fileSpec), 0o700)) // nothing can be renamed to a folder
+	if _, err := b.Create(b.ctx(), spec); sallyport.CodeOf(err) != sallyport.CodeUnavailable {
+		t.Errorf("Create: %v", err)
+	}
+	if left := b.traces(spec.Allocation); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // Create is killed at many moments; whatever it left is found, can be made again and can be removed.
 func TestCreateKilledAtAnyMoment(t *testing.T) { createKilled(t, false) }
 

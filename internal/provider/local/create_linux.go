@@ -34,29 +34,28 @@ func readSpec(dir string) (provider.Spec, error) {
 	return s, json.Unmarshal(b, &s)
 }
 
-// record writes the spec, whole for every process that looks from now on, and tells when it is durable. What lives may hold
-// something of the Allocation before that: a crash of the machine leaves nothing that lives.
-func record(dir string, spec []byte) (<-chan error, error) {
+// recorded makes a sandbox with its spec on record: whole for every process that looks from before it is made, and durable
+// when recorded returns nil. What lives may hold something of the Allocation before that: a crash of the machine leaves
+// nothing that lives.
+func recorded(dir string, spec []byte, create func() error) error {
 	f, err := os.CreateTemp(dir, "."+fileSpec+"-") // only for its owner
 	if err != nil {
-		return nil, err
+		return stateError("create", dir, err)
 	}
+	defer f.Close()
 	if _, err = f.Write(spec); err == nil {
 		err = os.Rename(f.Name(), filepath.Join(dir, fileSpec))
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		return stateError("create", dir, err)
 	}
 	durable := make(chan error, 1)
-	go func() {
-		err := f.Sync()
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		durable <- err
-	}()
-	return durable, nil
+	go func() { durable <- f.Sync() }()
+	err = create()
+	if serr := <-durable; err == nil && serr != nil {
+		err = stateError("create", dir, serr)
+	}
+	return err
 }
 
 // Create implements provider.Provider.
@@ -81,14 +80,7 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	// Commit point: a crash before leaves an empty folder that bears the id; after, one that can be made
 	// again from its own spec. Either is found by List and removed by Destroy.
-	durable, err := record(dir, b)
-	if err != nil {
-		return "", stateError("create", dir, err)
-	}
-	err = p.makeSandbox(ctx, dir, spec, false)
-	if serr := <-durable; err == nil && serr != nil {
-		err = stateError("create", dir, serr)
-	}
+	err = recorded(dir, b, func() error { return p.makeSandbox(ctx, dir, spec, false) })
 	if err != nil {
 		if sallyport.CodeOf(err) != sallyport.CodeUnknown {
 			// It is certain that nothing was made; what removing does not reach, List still finds.
