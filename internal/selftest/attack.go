@@ -49,6 +49,8 @@ func (g *ground) lacks(ctx context.Context, k corpus.Case) string {
 		switch {
 		case kind == "root" && os.Getuid() != 0:
 			return "an ordinary user's sandbox does not promise this (docs/THREATS.md, 8)"
+		case kind == "ipv6" && !hasIPv6():
+			return "this host has no IPv6"
 		case kind == "arch" && what != runtime.GOARCH:
 			return "it is about " + what
 		case kind == "layer" && !g.held[sallyport.Layer(what)]:
@@ -72,7 +74,7 @@ func known(cases []corpus.Case) error {
 	for _, k := range cases {
 		for _, need := range k.Needs {
 			kind, _, _ := strings.Cut(need, " ")
-			if !slices.Contains([]string{"root", "arch", "layer", "program"}, kind) {
+			if !slices.Contains([]string{"root", "ipv6", "arch", "layer", "program"}, kind) {
 				return fmt.Errorf("%s: unknown need %q", k.ID(), need)
 			}
 		}

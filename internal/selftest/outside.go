@@ -38,7 +38,7 @@ type outside struct {
 func (g *ground) newOutside(k corpus.Case) (*outside, error) {
 	o := &outside{names: map[string]string{}}
 	if strings.Contains(k.Agent, "$LURE") {
-		if err := o.lay(g.dir, k.Class+"-"+k.Name); err != nil {
+		if err := o.lay(g.dir, k.Class+"-"+k.Name, strings.Contains(k.Agent, "$LURE_PORT6")); err != nil {
 			o.close()
 			return nil, err
 		}
@@ -52,18 +52,28 @@ func (g *ground) newOutside(k corpus.Case) (*outside, error) {
 	return o, nil
 }
 
+const loopback6 = "[::1]:0"
+
+// hasIPv6 says whether this host has a loopback by IPv6.
+func hasIPv6() bool {
+	n, err := net.Listen("tcp6", loopback6)
+	if err != nil {
+		return false
+	}
+	_ = n.Close()
+	return true
+}
+
 // lay opens what this host could offer: loopback, a Unix socket by path and one without.
-func (o *outside) lay(dir, name string) error {
+func (o *outside) lay(dir, name string, ipv6 bool) error {
 	o.socket = dir + "/" + name + ".sock"
 	abstract := "@sallyport-" + name + fmt.Sprint(os.Getpid())
-	for _, l := range []struct{ variable, network, address string }{
-		{"LURE_PORT", "tcp4", "127.0.0.1:0"}, {"LURE_PORT6", "tcp6", "[::1]:0"}, {"LURE_SOCKET", "unix", o.socket}, {"LURE_ABSTRACT", "unix", abstract},
-	} {
+	lures := []struct{ variable, network, address string }{{"LURE_PORT", "tcp4", "127.0.0.1:0"}, {"LURE_SOCKET", "unix", o.socket}, {"LURE_ABSTRACT", "unix", abstract}}
+	if ipv6 {
+		lures = append(lures, struct{ variable, network, address string }{"LURE_PORT6", "tcp6", loopback6})
+	}
+	for _, l := range lures {
 		n, err := net.Listen(l.network, l.address)
-		if err != nil && l.network == "tcp6" {
-			o.names[l.variable] = "1" // no IPv6 here: nobody listens there
-			continue
-		}
 		if err != nil {
 			return err
 		}
