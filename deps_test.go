@@ -15,7 +15,7 @@ var arrows = map[string]string{
 	"cmd/sallyport-publisher": "internal/forge internal/forge/git internal/forge/gitea internal/forge/github internal/forge/gitlab internal/githubapp internal/publisher",
 	"cmd/sallyport-keeper":    "internal/provider/local/keeper",
 	"cmd/sallyport-runner":    "internal/runner",
-	"cmd/sallyport-hostile":   "",
+	"cmd/sallyport-hostile":   "internal/contain/abi",
 
 	// Pure rooms and leaves: the vocabulary only.
 	"internal/id":             "",
@@ -35,7 +35,8 @@ var arrows = map[string]string{
 	"internal/gateway":        "internal/egress",
 	"internal/spend":          "internal/pattern",
 	"internal/manifest":       "internal/checks internal/egress internal/pattern internal/setup",
-	"internal/contain":        "",
+	"internal/contain":        "internal/contain/abi",
+	"internal/contain/abi":    "",
 	"internal/contain/cgroup": "",
 	"internal/collect":        "",
 	"internal/checks":         "internal/pattern",

@@ -1,11 +1,15 @@
 package contain
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport/internal/contain/abi"
+)
 
 const (
 	nativeArch = unix.AUDIT_ARCH_X86_64
 	// x32Bit marks a call of the x32 ABI, which shares the architecture id with amd64.
-	x32Bit = 0x40000000
+	x32Bit = abi.X32
 )
 
 // archAllowed are the calls that only old architectures have; libc still makes them here.
