@@ -14,9 +14,9 @@ import (
 
 // ID is one process for all time on this machine.
 type ID struct {
-	PID       int
-	StartTime uint64 // field 22 of /proc/PID/stat, clock ticks since boot
-	Boot      string // /proc/sys/kernel/random/boot_id
+	PID       int    `json:"pid"`
+	StartTime uint64 `json:"start_time"` // field 22 of /proc/PID/stat, clock ticks since boot
+	Boot      string `json:"boot"`       // /proc/sys/kernel/random/boot_id
 }
 
 // Boot is this boot's id.
@@ -34,17 +34,11 @@ func Of(pid int) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f, err := readStat(pid)
 	if err != nil {
 		return ID{}, err
 	}
-	// The name, field 2, may hold spaces and parentheses: count from its end.
-	i := strings.LastIndexByte(string(b), ')')
-	f := strings.Fields(string(b[i+1:]))
-	if i < 0 || len(f) < 20 {
-		return ID{}, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
-	}
-	if f[0] == "Z" || f[0] == "X" {
+	if (f[0] == "Z" || f[0] == "X") && ended(pid) {
 		return ID{}, fmt.Errorf("process %d is dead: %w", pid, os.ErrNotExist)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64)
@@ -54,7 +48,35 @@ func Of(pid int) (ID, error) {
 	return ID{PID: pid, StartTime: start, Boot: boot}, nil
 }
 
-// Alive reports whether exactly this process runs.
+// readStat are the fields of proc_pid_stat(5) from the third, state, on: at least 20.
+func readStat(pid int) ([]string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	// The name, field 2, may hold spaces and parentheses: count from its end.
+	i := strings.LastIndexByte(string(b), ')')
+	f := strings.Fields(string(b[i+1:]))
+	if i < 0 || len(f) < 20 {
+		return nil, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
+	}
+	return f, nil
+}
+
+// ended: a process's first thread can be a zombie while others of it still run or, with PID 1 of a namespace, wait for the
+// end of the whole namespace. Its descriptor says when the last one is through (pidfd_open(2)).
+func ended(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n == 1
+}
+
+// Alive reports whether exactly this process runs or is on its way out; false for PID 1 of a namespace means that nothing
+// of that namespace runs either.
 func (id ID) Alive() bool {
 	now, err := Of(id.PID)
 	return err == nil && now == id

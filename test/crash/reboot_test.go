@@ -35,8 +35,9 @@ func TestMachineRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	const boot = "00000000-1111-2222-3333-444444444444"
+	before := process.ID{PID: self.PID, StartTime: self.StartTime, Boot: boot}
 	path := filepath.Join(w.State, "local", "allocations", string(allocation), keeper.FileSelf)
-	b, err := json.Marshal(keeper.Self{PID: self.PID, StartTime: self.StartTime, Boot: boot})
+	b, err := json.Marshal(keeper.Self{ID: before, Sandboxes: []process.ID{before}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
 )
 
 // live is a sandbox of one test.
@@ -117,7 +118,9 @@ func (b *bench) shell(script string, change ...func(*provider.Spec)) (string, pr
 	return l.all()
 }
 
-func (l *live) keeper() process.ID {
+func (l *live) keeper() process.ID { return l.self().ID }
+
+func (l *live) self() keeper.Self {
 	l.b.t.Helper()
 	self, err := readSelf(l.b.folder(l.spec.Allocation))
 	if err != nil {

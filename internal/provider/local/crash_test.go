@@ -1,11 +1,13 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -332,7 +334,7 @@ func TestForeignProcessUnderTheKeepersPID(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			self := keeper.Self{PID: now.PID, StartTime: now.StartTime, Boot: now.Boot}
+			self := keeper.Self{ID: now}
 			lie(&self)
 			j, err := json.Marshal(self)
 			if err != nil {
@@ -360,6 +362,83 @@ func TestForeignProcessUnderTheKeepersPID(t *testing.T) {
 			}
 		})
 	}
+}
+
+// PID 1 of a sandbox that ends has no arguments any more while processes of its namespace are still there: neither Destroy nor
+// a keeper that takes over may take it for gone.
+func TestNamespaceThatIsStillEnding(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to put a process into a sandbox's pid namespace from outside")
+	}
+	b := newBench(t)
+	for _, what := range []string{"destroy", "connect"} {
+		t.Run(what, func(t *testing.T) {
+			l := b.start(b.spec("sh", "-c", "echo work > w.txt; echo ready; sleep 1000"))
+			l.until("ready")
+			first := l.self().Sandboxes[0]
+			// The namespace does not end before we have asked for the end of a process in it that is our child.
+			held := intoNamespace(t, first.PID)
+			l.Close()
+			if err := l.keeper().Kill(); err != nil {
+				t.Fatal(err)
+			}
+			soon(t, "PID 1 has no arguments any more", func() bool {
+				args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", first.PID))
+				return err == nil && len(args) == 0
+			})
+			if !first.Alive() {
+				t.Fatal("PID 1 is gone: the test shows nothing")
+			}
+			ctx, cancel := context.WithTimeout(b.ctx(), 300*time.Millisecond)
+			defer cancel()
+			var err error
+			if what == "destroy" {
+				err = b.Destroy(ctx, l.id)
+			} else {
+				_, err = b.Connect(ctx, l.id, l.auth)
+			}
+			if err == nil || ctx.Err() == nil {
+				t.Errorf("%s does not wait for the namespace's end: %v", what, err)
+			}
+			if _, err := os.Stat(b.folder(l.spec.Allocation)); err != nil {
+				t.Error(err)
+			}
+			_ = held.Wait()
+			if what == "connect" {
+				l.reconnect()
+				if got := l.collected(); !slices.Equal(got, []string{`file w.txt 100644 "work\n"`}) {
+					t.Errorf("changes %v", got)
+				}
+			}
+			l.destroy()
+			if first.Alive() {
+				t.Error("PID 1 is still there")
+			}
+		})
+	}
+}
+
+// intoNamespace starts a process in the pid namespace of pid as a child of ours, whose end we have to ask for.
+func intoNamespace(t *testing.T, pid int) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with us, as its children would be born there
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err == nil {
+			err = unix.Setns(fd, unix.CLONE_NEWPID)
+			unix.Close(fd)
+		}
+		if err == nil {
+			err = cmd.Start()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return cmd
 }
 
 // Another Mission Control over the same folder finds and serves what the first one made.

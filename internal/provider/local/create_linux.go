@@ -184,7 +184,7 @@ func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error 
 	if err != nil {
 		return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnknown, Subject: string(a), Message: "half-made: nothing to serve", Err: err}
 	}
-	for len(strays(a)) > 0 {
+	for len(running(dir, a)) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,17 +62,12 @@ func (p *Provider) remove(ctx context.Context, dir string, a sallyport.Allocatio
 	return removeFolder(p.trialFolder(a))
 }
 
-// endProcesses kills the keeper and whatever bears the allocation's id in its arguments, and waits until
-// none is left.
+// endProcesses kills the keeper, the sandboxes it made and whatever bears the allocation's id in its arguments, and waits
+// until none is left.
 func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) error {
 	deadline := time.Now().Add(destroyPatience)
-	if self, err := readSelf(dir); err == nil {
-		if err := self.Kill(); err != nil {
-			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Err: err}
-		}
-	}
 	for {
-		left := strays(a)
+		left := running(dir, a)
 		if len(left) == 0 {
 			return nil
 		}
@@ -88,6 +84,22 @@ func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) err
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
+}
+
+// running are the processes of an Allocation that are not dead yet: those its keeper recorded, whatever has become of their
+// arguments, and those nobody recorded. With PID 1 of a sandbox's namespace the last of its processes is gone.
+func running(dir string, a sallyport.AllocationID) []process.ID {
+	left := strays(a)
+	self, err := readSelf(dir)
+	if err != nil {
+		return left
+	}
+	for _, id := range append(self.Sandboxes, self.ID) {
+		if id.Alive() && !slices.Contains(left, id) {
+			left = append(left, id)
+		}
+	}
+	return left
 }
 
 // strays are the processes whose arguments mark them as this allocation's keeper or PID 1. An agent cannot

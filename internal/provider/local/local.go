@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
-	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider"
 	"sallyport.dev/sallyport/internal/provider/local/keeper"
 	"sallyport.dev/sallyport/internal/wire"
@@ -304,14 +303,12 @@ func listenIn(dir, name string) (*os.File, error) {
 	return l.File()
 }
 
-func readSelf(dir string) (process.ID, error) {
-	var s keeper.Self
+func readSelf(dir string) (keeper.Self, error) {
 	b, err := os.ReadFile(filepath.Join(dir, keeper.FileSelf))
 	if err != nil {
-		return process.ID{}, err
+		return keeper.Self{}, err
 	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return process.ID{}, err
-	}
-	return process.ID{PID: s.PID, StartTime: s.StartTime, Boot: s.Boot}, nil
+	var s keeper.Self
+	err = json.Unmarshal(b, &s)
+	return s, err
 }

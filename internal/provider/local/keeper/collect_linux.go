@@ -144,6 +144,9 @@ func (k *keeper) runCollector(result *os.File) error {
 	}
 	_, _, err = s.hear()
 	if err == nil {
+		err = k.noteSelf(s)
+	}
+	if err == nil {
 		err = s.name(k.setup.Spec.Allocation)
 	}
 	if err != nil {

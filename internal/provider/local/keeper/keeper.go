@@ -129,11 +129,11 @@ type CgroupSetup struct {
 	MemoryHeld bool `json:"memory_held"`
 }
 
-// Self identifies a keeper exactly, for Destroy and Lookup.
+// Self identifies a keeper exactly, for Destroy and Lookup, and PID 1 of each sandbox it made for the Allocation, by its
+// number outside. One that is on its way out has no arguments any more to be found by, while its namespace still runs.
 type Self struct {
-	PID       int    `json:"pid"`
-	StartTime uint64 `json:"start_time"` // field 22 of /proc/PID/stat
-	Boot      string `json:"boot"`
+	process.ID
+	Sandboxes []process.ID `json:"sandboxes,omitempty"`
 }
 
 // Ready is what a keeper tells whoever started it: that it waits for an Allocation, that it bears the id it was

@@ -140,10 +140,8 @@ func (k *keeper) start(control *os.File, first *sandbox, allocation sallyport.Al
 	if k.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", k.folder.Fd())); err != nil {
 		return err
 	}
-	// Seen by every process before the sandbox exists: from here on the keeper can be found and ended exactly.
-	// Not synced: a crash of the machine leaves no process to find.
-	if err := k.note(FileSelf, Self{PID: k.self.PID, StartTime: k.self.StartTime, Boot: k.self.Boot}); err != nil {
-		return &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
+	if err := k.noteSelf(first); err != nil {
+		return err
 	}
 	var given error
 	if k.salvage {
@@ -164,6 +162,19 @@ func (k *keeper) start(control *os.File, first *sandbox, allocation sallyport.Al
 	k.armLease()
 	go k.watchFolder()
 	go k.serve(wireSocket, egressSocket)
+	return nil
+}
+
+// noteSelf is seen by every process before a sandbox is given anything: from here on it and the keeper can be found and
+// ended exactly. Not synced: a crash of the machine leaves no process to find.
+func (k *keeper) noteSelf(sandboxes ...*sandbox) error {
+	self := Self{ID: k.self}
+	for _, s := range sandboxes {
+		self.Sandboxes = append(self.Sandboxes, s.id)
+	}
+	if err := k.note(FileSelf, self); err != nil {
+		return &sallyport.Error{Op: "start keeper", Code: sallyport.CodeUnavailable, Subject: FileSelf, Err: err}
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/runner"
 )
 
@@ -25,6 +26,7 @@ const sandboxNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWN
 // sandbox is a running PID 1 and what is needed to join or end it.
 type sandbox struct {
 	cmd     *exec.Cmd
+	id      process.ID
 	pidfd   int
 	control *os.File
 	gone    chan struct{} // closed when PID 1, and so every process of its namespace, is dead
@@ -80,7 +82,15 @@ func (k *keeper) startRunner(collects bool) (*sandbox, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start the runner: %w", err)
 	}
-	s := &sandbox{cmd: cmd, pidfd: pidfd, control: ours, gone: make(chan struct{})}
+	// Nobody waits for it yet, so the number is its own; one that is dead already says so when it is spoken to.
+	id, err := process.Of(cmd.Process.Pid)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		ours.Close()
+		return nil, fmt.Errorf("start the runner: %w", err)
+	}
+	s := &sandbox{cmd: cmd, id: id, pidfd: pidfd, control: ours, gone: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
 		close(s.gone)
