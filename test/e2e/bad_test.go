@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -189,6 +188,7 @@ func TestDamagedJournal(t *testing.T) {
 	w.Small()
 	w.Run("x", "echo good > a").Want(0)
 	journal := filepath.Join(w.State, "journal.db")
+	w.Rest()
 	whole := w.Read(journal)
 	tip := w.Git("rev-parse", "sallyport/x")
 	for name, damage := range map[string]func(){
@@ -211,17 +211,17 @@ func TestDamagedJournal(t *testing.T) {
 	}
 	// A row rewritten with SQL: the file is a sound database, and the chain is not.
 	w.Sallyport("fsck").Want(0)
-	tables := execSQL(t, journal, `select name from sqlite_master where type='table'`)
+	tables := execSQL(w, `select name from sqlite_master where type='table'`)
 	done := false
 	for _, table := range tables {
 		if table != "events" && table != "event" {
 			continue
 		}
-		execSQL(t, journal, "drop trigger if exists no_update") // whatever guards it is the attacker's to drop
-		for _, tr := range execSQL(t, journal, `select name from sqlite_master where type='trigger'`) {
-			execSQL(t, journal, `drop trigger "`+tr+`"`)
+		execSQL(w, "drop trigger if exists no_update") // whatever guards it is the attacker's to drop
+		for _, tr := range execSQL(w, `select name from sqlite_master where type='trigger'`) {
+			execSQL(w, `drop trigger "`+tr+`"`)
 		}
-		execSQL(t, journal, `delete from "`+table+`" where seq = (select max(seq) from "`+table+`")`)
+		execSQL(w, `delete from "`+table+`" where seq = (select max(seq) from "`+table+`")`)
 		done = true
 	}
 	if !done {
@@ -239,29 +239,22 @@ func TestDamagedJournal(t *testing.T) {
 }
 
 // execSQL runs one statement and returns the first column of its rows.
-func execSQL(t *testing.T, path, query string) []string {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+func execSQL(w *world.World, query string) []string {
+	w.T.Helper()
+	db := w.Writable()
 	defer db.Close()
 	rows, err := db.Query(query)
 	if err != nil {
-		t.Fatalf("%s: %v", query, err)
+		w.T.Fatalf("%s: %v", query, err)
 	}
 	defer rows.Close()
 	var out []string
 	for rows.Next() {
 		var s string
-		if err := rows.Scan(&s); err != nil {
-			t.Fatal(err)
-		}
+		w.Must(rows.Scan(&s))
 		out = append(out, s)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	w.Must(rows.Err())
 	return out
 }
 
@@ -272,11 +265,11 @@ func TestLockedJournal(t *testing.T) {
 	w := world.New(t)
 	w.Small()
 	w.Run("x", "echo good > a").Want(0)
-	db, err := sql.Open("sqlite", filepath.Join(w.State, "journal.db"))
-	w.Must(err)
+	w.Rest()
+	db := w.Writable()
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	_, err = db.Exec("begin immediate")
+	_, err := db.Exec("begin immediate")
 	w.Must(err)
 	r := w.Run("y", "echo good > a")
 	r.Want(1).Says("lock")

@@ -151,6 +151,14 @@ func (w *World) journal() *sql.DB {
 	return w.db
 }
 
+// Rest returns once no driver runs, and closes our own reader: only then is the journal's file a test's to take. A driver has
+// things to note after it has answered.
+func (w *World) Rest() {
+	w.T.Helper()
+	w.Await("the end of the driver", func() bool { return w.Driver() == 0 })
+	w.Forget()
+}
+
 // Writable opens the journal for a test that tampers with it; the caller closes it.
 func (w *World) Writable() *sql.DB {
 	w.T.Helper()
