@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -75,8 +76,60 @@ func ended(pid int) bool {
 	return err == nil && n == 1
 }
 
-// Alive reports whether exactly this process runs or is on its way out; false for PID 1 of a namespace means that nothing
-// of that namespace runs either.
+// exiting is the kernel's flag of a process on its way out (PF_EXITING, linux/sched.h).
+const exiting = 0x4
+
+// Ending reports whether exactly this process is dead or on its way out. PID 1 of a namespace is so from before the kernel
+// kills the others, while its own end, which waits for theirs, may be long in coming.
+func (id ID) Ending() bool {
+	now, err := Of(id.PID)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	f, err := readStat(id.PID)
+	if err != nil || now != id {
+		return now != id || errors.Is(err, fs.ErrNotExist)
+	}
+	flags, err := strconv.ParseUint(f[6], 10, 32)
+	return err == nil && flags&exiting != 0
+}
+
+// NamespaceRuns reports, of PID 1 of a pid namespace, whether it or another process of that namespace still runs. PID 1 is on
+// its way out, and has no arguments any more, from before the kernel kills the others until their parents have taken note of
+// their ends, which for a parent outside can be never: by itself it is no sign of either.
+func (id ID) NamespaceRuns() bool {
+	if !id.Alive() {
+		return false
+	}
+	if !id.Ending() {
+		return true
+	}
+	space := fmt.Sprintf("/proc/%d/ns/pid", id.PID)
+	ours, err := os.Readlink(space)
+	if err != nil {
+		return id.Alive()
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == id.PID {
+			continue
+		}
+		// The number of a namespace is given out again only after its PID 1 is gone.
+		if theirs, err := os.Readlink("/proc/" + e.Name() + "/ns/pid"); err != nil || theirs != ours {
+			continue
+		}
+		if _, err := Of(pid); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Alive reports whether exactly this process runs or is on its way out.
 func (id ID) Alive() bool {
 	now, err := Of(id.PID)
 	return err == nil && now == id

@@ -87,16 +87,19 @@ func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) err
 }
 
 // running are the processes of an Allocation that are not dead yet: those its keeper recorded, whatever has become of their
-// arguments, and those nobody recorded. With PID 1 of a sandbox's namespace the last of its processes is gone.
+// arguments, and those nobody recorded. A sandbox's PID 1 stands for all of its namespace.
 func running(dir string, a sallyport.AllocationID) []process.ID {
 	left := strays(a)
 	self, err := readSelf(dir)
 	if err != nil {
 		return left
 	}
-	for _, id := range append(self.Sandboxes, self.ID) {
-		if id.Alive() && !slices.Contains(left, id) {
-			left = append(left, id)
+	if self.Alive() && !slices.Contains(left, self.ID) {
+		left = append(left, self.ID)
+	}
+	for _, first := range self.Sandboxes {
+		if first.NamespaceRuns() && !slices.Contains(left, first) {
+			left = append(left, first)
 		}
 	}
 	return left

@@ -172,7 +172,7 @@ func (k *keeper) firstIsGone() bool {
 	case <-s.gone:
 		return true
 	case <-time.After(firstPatience):
-		return s.ending()
+		return s.id.Ending()
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,29 +28,6 @@ type sandbox struct {
 	pidfd   int
 	control *os.File
 	gone    chan struct{} // closed when PID 1, and so every process of its namespace, is dead
-}
-
-// exiting is the kernel's flag of a process on its way out (PF_EXITING, linux/sched.h).
-const exiting = 0x4
-
-// ending says that PID 1 is dead or on its way out. It is so from before the kernel kills the others of its namespace, while
-// its own end, which waits for theirs, may be long in coming on a busy machine.
-func (s *sandbox) ending() bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-	select {
-	case <-s.gone:
-		return true // whoever has its number now
-	default:
-	}
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // proc_pid_stat(5): from field 3, state
-	if len(fields) < 7 {
-		return false
-	}
-	flags, err := strconv.ParseUint(fields[6], 10, 32)
-	return err == nil && flags&exiting != 0
 }
 
 // startRunner starts a runner that waits for its plan; collects: for the collector's.
