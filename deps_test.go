@@ -46,7 +46,7 @@ var arrows = map[string]string{
 	"internal/inspect":        "internal/checks internal/pattern internal/secret",
 	"internal/decision":       "internal/inspect",
 	"internal/reconcile":      "internal/lifecycle internal/provider",
-	"internal/journal":        "internal/lifecycle",
+	"internal/journal":        "internal/lifecycle internal/process",
 	"internal/journal/sqlite": "internal/journal internal/lifecycle",
 	"internal/change":         "internal/collect internal/lifecycle",
 	"internal/forge":          "",

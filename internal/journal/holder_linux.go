@@ -1,26 +1,24 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/process"
 )
 
 // BootID is the kernel's random id of this boot. CodeUnavailable without /proc.
 func BootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	b, err := process.Boot()
 	if err != nil {
 		return "", &sallyport.Error{Op: "read boot id", Code: sallyport.CodeUnavailable, Message: "leases need the kernel's boot id", Hint: "mount /proc", Err: err}
 	}
-	return strings.TrimSpace(string(b)), nil
+	return b, nil
 }
 
 // BootTime is the time since boot, suspend included (CLOCK_BOOTTIME): nobody can set it, and all processes
@@ -43,7 +41,7 @@ func SelfHolder() (Holder, error) {
 	if err != nil {
 		return Holder{}, &sallyport.Error{Op: "name this process", Code: sallyport.CodeUnavailable, Message: "the host has no name", Err: err}
 	}
-	st, err := readStat(os.Getpid())
+	st, err := process.Read(os.Getpid())
 	if err != nil {
 		return Holder{}, &sallyport.Error{Op: "name this process", Code: sallyport.CodeUnavailable, Message: "expected a readable /proc/PID/stat", Hint: "mount /proc", Err: err}
 	}
@@ -51,7 +49,7 @@ func SelfHolder() (Holder, error) {
 	if err != nil {
 		return Holder{}, &sallyport.Error{Op: "name this process", Code: sallyport.CodeUnavailable, Message: "expected a readable /proc/self/ns/pid", Hint: "mount /proc", Err: err}
 	}
-	return Holder{Host: host, Boot: boot, PID: os.Getpid(), StartTime: st.start, PIDSpace: space}, nil
+	return Holder{Host: host, Boot: boot, PID: os.Getpid(), StartTime: st.StartTime, PIDSpace: space}, nil
 }
 
 func pidSpace() (uint64, error) {
@@ -61,7 +59,7 @@ func pidSpace() (uint64, error) {
 }
 
 // DeadOnThisHost reports whether h is proven dead: it is of this host and of another boot, or its process
-// is gone, a zombie, or another process under the same number. Of another host, of another pid namespace,
+// is gone, a zombie as a whole, or another process under the same number. Of another host, of another pid namespace,
 // incomplete, or whenever anything cannot be read: false, and its lease has to run out. (Sandboxes are found by
 // pid as well: a state folder belongs to one pid namespace. A look from another one must only do no harm.)
 func DeadOnThisHost(h Holder) bool {
@@ -84,8 +82,8 @@ func DeadOnThisHost(h Holder) bool {
 	if errors.Is(unix.Kill(h.PID, 0), unix.ESRCH) {
 		return true
 	}
-	st, err := readStat(h.PID)
-	return err == nil && (st.start != h.StartTime || st.state == 'Z' || st.state == 'X')
+	st, err := process.Read(h.PID)
+	return err == nil && (st.StartTime != h.StartTime || st.Zombie && process.Ended(h.PID))
 }
 
 // Live reports whether the lease counts at now on the clock of the given boot. A lease of another boot has
@@ -97,32 +95,4 @@ func (l Lease) Live(boot string, now time.Duration) bool {
 // String is the holder as events and messages name it.
 func (h Holder) String() string {
 	return fmt.Sprintf("pid %d on %s (started %d, boot %s)", h.PID, h.Host, h.StartTime, h.Boot)
-}
-
-type procStat struct {
-	state byte
-	start uint64 // clock ticks after boot
-}
-
-func readStat(pid int) (procStat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return procStat{}, err
-	}
-	return parseStat(b)
-}
-
-// parseStat reads fields 3 and 22. Field 2 is the program's own name and may hold blanks and parentheses,
-// so counting starts after the last one.
-func parseStat(b []byte) (procStat, error) {
-	i := bytes.LastIndexByte(b, ')')
-	f := strings.Fields(string(b[i+1:]))
-	if i < 0 || len(f) < 20 || len(f[0]) != 1 {
-		return procStat{}, errors.New("malformed stat line")
-	}
-	start, err := strconv.ParseUint(f[19], 10, 64)
-	if err != nil {
-		return procStat{}, err
-	}
-	return procStat{state: f[0][0], start: start}, nil
 }

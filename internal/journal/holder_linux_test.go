@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sallyport.dev/sallyport/internal/process"
 )
 
 func self(t *testing.T) Holder {
@@ -64,11 +66,11 @@ func TestAZombieIsDead(t *testing.T) {
 	}
 	h := self(t)
 	h.PID = cmd.Process.Pid
-	st, err := readStat(h.PID)
+	st, err := process.Read(h.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.StartTime = st.start
+	h.StartTime = st.StartTime
 	if DeadOnThisHost(h) {
 		t.Error("a running child is called dead")
 	}
@@ -81,19 +83,6 @@ func TestAZombieIsDead(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestParseStatWithAHostileName(t *testing.T) {
-	line := "7 (a) S 1 (b c) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 999 23\n"
-	st, err := parseStat([]byte(line))
-	if err != nil || st.start != 999 || st.state != 'R' {
-		t.Errorf("%+v, %v", st, err)
-	}
-	for _, bad := range []string{"", "7 (a)", "7 (a) R 1 2", "7 a R"} {
-		if _, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q was read", bad)
-		}
 	}
 }
 

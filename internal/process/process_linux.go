@@ -3,12 +3,14 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,10 +22,23 @@ type ID struct {
 	Boot      string `json:"boot"`       // /proc/sys/kernel/random/boot_id
 }
 
-// Boot is this boot's id.
+var boot struct {
+	sync.Mutex
+	id string
+}
+
+// Boot is this boot's id. It is read once: no process outlives its boot.
 func Boot() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
+	boot.Lock()
+	defer boot.Unlock()
+	if boot.id == "" {
+		b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		if err != nil {
+			return "", err
+		}
+		boot.id = strings.TrimSpace(string(b))
+	}
+	return boot.id, nil
 }
 
 // Self is this process.
@@ -35,41 +50,53 @@ func Of(pid int) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	f, err := readStat(pid)
+	st, err := Read(pid)
 	if err != nil {
 		return ID{}, err
 	}
-	if (f[0] == "Z" || f[0] == "X") && ended(pid) {
+	if st.Zombie && Ended(pid) {
 		return ID{}, fmt.Errorf("process %d is dead: %w", pid, os.ErrNotExist)
 	}
-	start, err := strconv.ParseUint(f[19], 10, 64)
-	if err != nil {
-		return ID{}, err
-	}
-	return ID{PID: pid, StartTime: start, Boot: boot}, nil
+	return ID{PID: pid, StartTime: st.StartTime, Boot: boot}, nil
 }
 
-// readStat are the fields of proc_pid_stat(5) from the third, state, on: at least 20.
-func readStat(pid int) ([]string, error) {
+// Stat is what proc_pid_stat(5) says of a process's first thread.
+type Stat struct {
+	Zombie    bool // it has ended; other threads of the process may still run: Ended
+	Exiting   bool // it is on its way out
+	StartTime uint64
+}
+
+// Read reads it of pid.
+func Read(pid int) (Stat, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return nil, err
+		return Stat{}, err
 	}
-	// The name, field 2, may hold spaces and parentheses: count from its end.
-	i := strings.LastIndexByte(string(b), ')')
-	f := strings.Fields(string(b[i+1:]))
-	if i < 0 || len(f) < 20 {
-		return nil, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
-	}
-	return f, nil
+	return parse(b)
 }
 
-// ended: a process's first thread can be a zombie while others of it still run or, with PID 1 of a namespace, wait for the
-// end of the whole namespace. Its descriptor says when the last one is through (pidfd_open(2)).
-func ended(pid int) bool {
+func parse(b []byte) (Stat, error) {
+	// The name, field 2, may hold spaces and parentheses: count from its end.
+	i := bytes.LastIndexByte(b, ')')
+	f := bytes.Fields(b[i+1:]) // the first is field 3, state
+	if i < 0 || len(f) < 20 || len(f[0]) != 1 {
+		return Stat{}, errors.New("malformed stat line")
+	}
+	flags, err := strconv.ParseUint(string(f[6]), 10, 32)
+	if err != nil {
+		return Stat{}, err
+	}
+	start, err := strconv.ParseUint(string(f[19]), 10, 64)
+	return Stat{Zombie: f[0][0] == 'Z' || f[0][0] == 'X', Exiting: flags&exiting != 0, StartTime: start}, err
+}
+
+// Ended reports of a process whose first thread is a zombie whether all of it is over: others of its threads can still run or,
+// with PID 1 of a namespace, wait for the end of that. Its descriptor says when the last one is through (pidfd_open(2)).
+func Ended(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return true
+		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -86,12 +113,8 @@ func (id ID) Ending() bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	f, err := readStat(id.PID)
-	if err != nil || now != id {
-		return now != id || errors.Is(err, fs.ErrNotExist)
-	}
-	flags, err := strconv.ParseUint(f[6], 10, 32)
-	return err == nil && flags&exiting != 0
+	st, err := Read(id.PID)
+	return now != id || st.Exiting || errors.Is(err, fs.ErrNotExist)
 }
 
 // NamespaceRuns reports, of PID 1 of a pid namespace, whether it or another process of that namespace still runs. PID 1 is on

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestFirstThreadEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); letter(t, id.PID) != "Z"; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !zombie(t, id.PID); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("its first thread does not end")
 		}
@@ -51,16 +52,32 @@ func TestFirstThreadEnded(t *testing.T) {
 			t.Fatal("taken for alive after its end, which nobody has asked for yet")
 		}
 	}
-	if letter(t, id.PID) != "Z" {
+	if !zombie(t, id.PID) {
 		t.Error("its end was asked for: the test shows nothing")
 	}
 }
 
-func letter(t *testing.T, pid int) string {
+func zombie(t *testing.T, pid int) bool {
 	t.Helper()
-	stat, err := readStat(pid)
+	st, err := Read(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stat[0]
+	return st.Zombie
+}
+
+func TestParseWithAHostileName(t *testing.T) {
+	line := "7 (a) S 1 (b c) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 999 23\n"
+	st, err := parse([]byte(line))
+	if want := (Stat{StartTime: 999}); err != nil || st != want {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if st, err := parse([]byte(strings.Replace(line, "R 4 5 6 7 8 9 ", "Z 4 5 6 7 8 4228108 ", 1))); err != nil || !st.Zombie || !st.Exiting {
+		t.Errorf("%+v, %v", st, err)
+	}
+	for _, bad := range []string{"", "7 (a)", "7 (a) R 1 2", "7 a R"} {
+		if _, err := parse([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
 }
