@@ -442,12 +442,8 @@ func (d *driver) tidyTokens(ctx context.Context) error {
 	return nil
 }
 
-// reconcileTokens revokes what was minted for Attempts that have ended. A line for each Attempt.
-func (c *Control) reconcileTokens(ctx context.Context, dryRun bool) ([]string, error) {
-	open, err := c.journal.OpenAllocations(ctx)
-	if err != nil {
-		return nil, err
-	}
+// reconcileTokens revokes what was minted, of what is open, for Attempts that have ended. A line for each Attempt.
+func (c *Control) reconcileTokens(ctx context.Context, dryRun bool, open []journal.Allocation) ([]string, error) {
 	left := map[sallyport.AttemptID][]string{}
 	for _, al := range open {
 		if ofToken(al) {

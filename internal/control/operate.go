@@ -24,29 +24,32 @@ import (
 // Reconcile looks at what the providers show and what the journal says, and adopts, destroys or reports. It
 // returns a line for each thing done or tried in vain, or with dryRun for each that would be. Repeat: converges.
 func (c *Control) Reconcile(ctx context.Context, dryRun bool) ([]string, error) {
-	world, err := c.world(ctx)
+	seen, err := c.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var lines []string
-	for _, a := range reconcile.Plan(world) {
+	plan := reconcile.Plan(seen.world)
+	for _, a := range plan {
 		lines = append(lines, said(dryRun, a.String(), a.Done(), func() error { return c.act(ctx, a) }))
 	}
-	tokens, err := c.reconcileTokens(ctx, dryRun)
+	tokens, err := c.reconcileTokens(ctx, dryRun, seen.open)
 	lines = append(lines, tokens...)
 	if err != nil {
 		return lines, err
 	}
-	all, err := c.journal.Attempts(ctx, true)
-	if err != nil {
-		return lines, err
+	all := seen.attempts
+	if len(plan) > 0 && !dryRun {
+		if all, err = c.journal.Attempts(ctx, true); err != nil {
+			return lines, err
+		}
 	}
 	for _, at := range all {
-		if free(at.Lease) && c.behind(ctx, at) {
+		if at.Report.State == sallyport.AttemptAccepted && free(at.Lease) && c.behind(ctx, at) {
 			what := " the summary of " + string(at.Report.Attempt)
 			lines = append(lines, said(dryRun, "sign"+what, "signed"+what, func() error { return c.summariseAccepted(ctx, at.Report.Attempt) }))
 		}
-		if free(at.Lease) && at.Report.State == sallyport.AttemptAwaitingApproval && at.Report.EvidenceDigest == "" {
+		if at.Report.State == sallyport.AttemptAwaitingApproval && at.Report.EvidenceDigest == "" && free(at.Lease) {
 			what := " the evidence of " + string(at.Report.Attempt)
 			lines = append(lines, said(dryRun, "sign"+what, "signed"+what, func() error {
 				return c.borrowed(ctx, string(at.Report.Attempt), func(ctx context.Context, d *driver, _ journal.Attempt) error { return d.signAgain(ctx) })
@@ -74,52 +77,62 @@ func said(dryRun bool, plan, done string, do func() error) string {
 	return done
 }
 
-// world lists first and reads the journal after: since intents come before creates, everything listed is then
+// seen is what providers and journal show.
+type seen struct {
+	world    reconcile.World
+	open     []journal.Allocation // tokens among them, which no provider lists: reconcileTokens
+	attempts []journal.Attempt    // all
+}
+
+// look lists first and reads the journal after: since intents come before creates, everything listed is then
 // known.
-func (c *Control) world(ctx context.Context) (reconcile.World, error) {
-	var w reconcile.World
-	seen := map[sallyport.AttemptID]bool{}
+func (c *Control) look(ctx context.Context) (s seen, err error) {
+	w := &s.world
+	of := map[sallyport.AttemptID]bool{}
 	named := map[sallyport.AllocationID]bool{}
 	for name, p := range c.providers {
 		list, err := p.List(ctx)
 		w.Listings = append(w.Listings, reconcile.Listing{Provider: name, Statuses: list, Err: err})
-		for _, s := range list {
-			named[s.Allocation] = true
-			seen[s.Attempt] = true
+		for _, st := range list {
+			named[st.Allocation] = true
+			of[st.Attempt] = true
 		}
 	}
-	open, err := c.journal.OpenAllocations(ctx)
-	if err != nil {
-		return w, err
+	if s.open, err = c.journal.OpenAllocations(ctx); err != nil {
+		return s, err
 	}
 	have := map[sallyport.AllocationID]bool{}
-	for _, al := range open {
+	for _, al := range s.open {
 		if ofToken(al) {
-			continue // no provider lists it: reconcileTokens
+			continue
 		}
 		w.Allocations = append(w.Allocations, allocationOf(al))
-		have[al.ID], seen[al.Attempt] = true, true
+		have[al.ID], of[al.Attempt] = true, true
 	}
-	all, err := c.journal.Attempts(ctx, true)
-	if err != nil {
-		return w, err
+	if s.attempts, err = c.journal.Attempts(ctx, true); err != nil {
+		return s, err
 	}
-	for _, at := range all {
-		if at.Report.State.Ended() && !seen[at.Report.Attempt] {
+	// Only what is listed and not open can have an end that matters here; mostly there is none.
+	maps.DeleteFunc(named, func(id sallyport.AllocationID, _ bool) bool { return have[id] })
+	for _, at := range s.attempts {
+		if at.Report.State.Ended() && !of[at.Report.Attempt] {
 			continue
 		}
 		w.Attempts = append(w.Attempts, reconcile.Attempt{ID: at.Report.Attempt, State: at.Report.State, Free: free(at.Lease)})
+		if len(named) == 0 {
+			continue
+		}
 		allocations, err := c.journal.Allocations(ctx, at.Report.Attempt)
 		if err != nil {
-			return w, err
+			return s, err
 		}
 		for _, al := range allocations {
-			if !ofToken(al) && named[al.ID] && !have[al.ID] {
+			if !ofToken(al) && named[al.ID] {
 				w.Allocations = append(w.Allocations, allocationOf(al))
 			}
 		}
 	}
-	return w, nil
+	return s, nil
 }
 
 func allocationOf(al journal.Allocation) lifecycle.Allocation {
@@ -290,18 +303,18 @@ func (c *Control) Fsck(ctx context.Context) ([]string, error) {
 		return lines, err
 	}
 	lines = append(lines, fmt.Sprintf("attempts: %d; %d results in quarantine, %d signed statements with checkpoints and summaries, %d logs", len(all), bundles, signed, logs))
-	world, err := c.world(ctx)
+	seen, err := c.look(ctx)
 	if err != nil {
 		return lines, err
 	}
-	tokens, err := c.reconcileTokens(ctx, true)
+	tokens, err := c.reconcileTokens(ctx, true, seen.open)
 	if err != nil {
 		return lines, err
 	}
 	for _, t := range tokens {
 		lines = append(lines, "to reconcile: "+t)
 	}
-	for _, a := range reconcile.Plan(world) {
+	for _, a := range reconcile.Plan(seen.world) {
 		lines = append(lines, "to reconcile: "+a.String())
 		if _, ok := a.(reconcile.Adopt); !ok {
 			fault("%s", a)
