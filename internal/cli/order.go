@@ -137,7 +137,8 @@ func (f *orderFlags) limits(s *pflag.FlagSet) (sallyport.LimitsProposal, error) 
 		}
 		l.take(wo.Limits)
 	}
-	return out, f.limitSpend(s, &out)
+	err := f.limitSpend(s, &out)
+	return out, err
 }
 
 // limitSpend reads --spend: the keys of limits.spend with their values, each once.

@@ -287,7 +287,8 @@ func (d *driver) cleanResult(r sallyport.CheckResult) (sallyport.CheckResult, er
 		return r, err
 	}
 	var out sallyport.CheckResult
-	return out, json.Unmarshal(b, &out)
+	err = json.Unmarshal(b, &out)
+	return out, err
 }
 
 // eachString applies f to every string of a JSON value, keys too.

@@ -172,7 +172,8 @@ func (d *driver) observe(ctx context.Context, k sallyport.Check, im *lifecycle.I
 	if r.Status != sallyport.CheckPassed {
 		return r, nil // nothing that a control shows would change it
 	}
-	return r, d.control(ctx, k, im, base, o, &r)
+	err = d.control(ctx, k, im, base, o, &r)
+	return r, err
 }
 
 // runAgain runs the check on the tree, and after a failure as often as policy says: a pass then is flaky. r is

@@ -154,7 +154,8 @@ func asked(r *http.Request) (egress.Request, *denial) {
 	if strings.ContainsAny(q.Query, "# ") { // HTTP/2 can carry a space, HTTP/1 would read the end of the target there
 		return q, because(q, ReasonForm, "a fragment or a space in a query")
 	}
-	return q, upgraded(r, &q)
+	denied := upgraded(r, &q)
+	return q, denied
 }
 
 // upgraded makes a WebSocket request of q if r is one, and refuses every other upgrade: after it nobody would know

@@ -175,7 +175,8 @@ func fromYAML(data []byte) (any, error) {
 		return nil, err
 	}
 	var v any
-	return v, json.Unmarshal(j, &v)
+	err = json.Unmarshal(j, &v)
+	return v, err
 }
 
 // Law: what the reader takes, the schema takes. And what has an unknown key, neither does.

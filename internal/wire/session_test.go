@@ -229,7 +229,8 @@ func ask(t *testing.T, y *yamux.Session, bytes []byte) (answer, error) {
 	}
 	_ = st.Close()
 	var a answer
-	return a, readFrame(st, &a)
+	err = readFrame(st, &a)
+	return a, err
 }
 
 func TestNothingWithoutHello(t *testing.T) {

@@ -25,13 +25,9 @@ import (
 
 const fileSpec = "spec.json"
 
-func readSpec(dir string) (provider.Spec, error) {
-	var s provider.Spec
-	b, err := os.ReadFile(filepath.Join(dir, fileSpec))
-	if err != nil {
-		return s, err
-	}
-	return s, json.Unmarshal(b, &s)
+func readSpec(dir string) (s provider.Spec, err error) {
+	err = read(dir, fileSpec, &s)
+	return s, err
 }
 
 // recorded makes a sandbox with its spec on record: whole for every process that looks from before it is made, and durable

@@ -121,8 +121,11 @@ func (p *Provider) status(a sallyport.AllocationID) (provider.Status, error) {
 		return provider.Status{}, stateError("lookup", dir, err)
 	}
 	st := provider.Status{ID: p.resource(a), Allocation: a, Alive: true}
-	spec, err := readSpec(dir)
-	if err != nil {
+	// Of thousands in a list nothing else is asked.
+	var spec struct {
+		Attempt sallyport.AttemptID `json:"attempt"`
+	}
+	if err := read(dir, fileSpec, &spec); err != nil {
 		st.HalfMade, st.Detail = true, "its spec was not written"
 		return st, nil
 	}
@@ -303,12 +306,16 @@ func listenIn(dir, name string) (*os.File, error) {
 	return l.File()
 }
 
-func readSelf(dir string) (keeper.Self, error) {
-	b, err := os.ReadFile(filepath.Join(dir, keeper.FileSelf))
-	if err != nil {
-		return keeper.Self{}, err
-	}
-	var s keeper.Self
-	err = json.Unmarshal(b, &s)
+func readSelf(dir string) (s keeper.Self, err error) {
+	err = read(dir, keeper.FileSelf, &s)
 	return s, err
+}
+
+// read takes into v what the file of an Allocation's folder says.
+func read(dir, name string, v any) error {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
 }
