@@ -35,8 +35,16 @@ go test -count=1 -v -timeout 20m $(go list ./... | grep -v '/internal/provider/f
 grep -E '^(ok|FAIL|---|panic:|\?)|^\s+--- (FAIL|SKIP)' "$log" | grep -vE '^--- PASS|no test files' || true
 if [ "$status" != 0 ]; then
 	echo "--- output of what failed" >&2
-	awk '{ text = text $0 "\n" } /^(ok|\?|FAIL) *\t/ { if (/^FAIL/) printf "%s", text; text = "" } END { printf "%s", text }' "$log" |
-		grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' | tail -1000 >&2
+	# Tests run beside one another: "=== NAME" says whose lines follow. A package that failed by no test (a panic, a
+	# build, its time) is shown by its end.
+	awk '
+		FNR == NR { if ($0 ~ /^ *--- FAIL: /) { failed[$3] = 1 } next }
+		/^FAIL$/ { next }
+		$1 == "===" { now = $3; next }
+		/^ *--- (FAIL|PASS|SKIP): / { now = $3; if ($2 == "FAIL:") { text = text $0 "\n"; found = 1 } next }
+		/^(ok|\?|FAIL) *\t/ { if (/^FAIL/) { printf "%s%s%s\n", text, found ? "" : rest, $0 } text = rest = now = ""; found = 0; next }
+		{ if (now in failed) text = text now ": " $0 "\n"; rest = substr(rest $0 "\n", length(rest) > 20000 ? 4001 : 1) }
+	' "$log" "$log" | tail -600 >&2
 	exit "$status"
 fi
 if [ "${CI:-}" = true ] && grep -qE '^\s*--- SKIP' "$log"; then
