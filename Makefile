@@ -4,7 +4,7 @@ BIN     := bin
 PREFIX  ?= /usr/local
 export CGO_ENABLED = 0
 
-.PHONY: all build demo demo-forge test check bench fuzz sim install clean
+.PHONY: all build demo demo-forge test check bench load fuzz sim install clean
 
 all: build
 
@@ -28,6 +28,10 @@ check:
 
 bench: build
 	@scripts/bench.sh
+
+# More than a person does (docs/BENCHMARKS.md): LOAD="-only idle -idle 100" for less of it.
+load: build
+	$(GO) run ./tools/load $(LOAD)
 
 FUZZTIME ?= 20s
 fuzz:
