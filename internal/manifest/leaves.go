@@ -229,8 +229,21 @@ func (v *refName) want() string {
 }
 func (v *refName) read(r *reader, n ast.Node, _ string) error {
 	return leaf(r, n, v, v.want(), func(s string) string {
-		return unless(!refRule.MatchString(s) || strings.Contains(s, "..") || strings.HasSuffix(s, ".lock"), v.want())
+		return unless(!isRef(s), v.want())
 	})
+}
+
+// isRef admits what git-check-ref-format(1) takes, of the characters of refRule.
+func isRef(s string) bool {
+	if !refRule.MatchString(s) || strings.Contains(s, "..") || strings.HasSuffix(s, ".") {
+		return false
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return true
 }
 
 // refRule is stricter than git: no character that means something to a shell or in a revision.
