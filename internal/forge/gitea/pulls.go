@@ -1,6 +1,7 @@
 package gitea
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -128,6 +129,7 @@ func (d *Driver) Find(ctx context.Context, g forge.Grant, head, base string) ([]
 		}
 		total, err := strconv.Atoi(headers.Get("X-Total-Count"))
 		if len(pulls) == 0 || err == nil && len(listed) >= total {
+			slices.SortStableFunc(out, func(a, b forge.PullRequest) int { return cmp.Compare(a.Number, b.Number) })
 			return out, nil
 		}
 	}

@@ -64,6 +64,9 @@ func (d *Driver) Find(ctx context.Context, g forge.Grant, head, base string) ([]
 			}
 			for _, p := range list {
 				if is(p, id, head, base) {
+					if err := something(p); err != nil {
+						return res, err // nothing to leave out: the next thing would be to open another one
+					}
 					found = append(found, pull(p))
 				}
 			}
