@@ -194,7 +194,7 @@ func TestImportRefusesBadPaths(t *testing.T) {
 	}
 }
 
-// What we let pass, git's own strict check lets pass: our floor is not below git's.
+// FuzzCheckPathAgainstFsck: what we let pass, git's own strict check lets pass: our floor is not below git's.
 func FuzzCheckPathAgainstFsck(f *testing.F) {
 	for _, s := range []string{".git", ".g\u200cit", "git~1", "ok", ".git...", ".GiT:x", `a\.git`, "\u206a.git"} {
 		f.Add(s)
@@ -220,7 +220,7 @@ func FuzzCheckPathAgainstFsck(f *testing.F) {
 	})
 }
 
-// Law of the tree parser: what it accepts, it writes back as the same bytes, but for padded modes.
+// FuzzParseTree: what the tree parser accepts, it writes back as the same bytes, but for padded modes; and no name walks.
 func FuzzParseTree(f *testing.F) {
 	id := sallyport.ObjectID(strings.Repeat("ab", 20))
 	f.Add(formatTree([]treeEntry{{modeFile, "a", id}, {modeTree, "a0", id}, {modeLink, "z", id}}))
@@ -344,4 +344,51 @@ func TestPatchShowsWhatAttributesHide(t *testing.T) {
 			t.Errorf("%+v: %q %v", o, b.String(), err)
 		}
 	}
+}
+
+// FuzzTreeAgainstGit: a tree that our reader takes has the same names, kinds and ids in the same order as git-ls-tree(1)
+// reads of it.
+func FuzzTreeAgainstGit(f *testing.F) {
+	id := sallyport.ObjectID(strings.Repeat("ab", 20))
+	f.Add(formatTree([]treeEntry{{modeFile, "a", id}, {modeTree, "a0", id}, {modeLink, "z", id}}))
+	f.Add(formatTree([]treeEntry{{modeTree, "a", id}, {modeFile, "a.b", id}}))
+	f.Add([]byte("100664 a\x00aaaaaaaaaaaaaaaaaaaa040000 b\x00aaaaaaaaaaaaaaaaaaaa160000 c\x00aaaaaaaaaaaaaaaaaaaa"))
+	dir := f.TempDir()
+	runGit(f, dir, "init", "-q", "--bare", ".")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entries, err := parseTree(SHA1, data)
+		if err != nil {
+			return
+		}
+		hash := exec.Command("git", "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+		hash.Dir, hash.Stdin = dir, bytes.NewReader(data)
+		name, err := hash.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", data, err)
+		}
+		list := exec.Command("git", "ls-tree", "-z", "--full-tree", strings.TrimSpace(string(name)))
+		list.Dir = dir
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("%q: git cannot read what we accept: %v", data, err)
+		}
+		var ours strings.Builder
+		for _, e := range entries {
+			kind, mode := "blob", e.mode
+			switch {
+			case e.isExec():
+				mode = modeExec // git shows every odd mode of a file as one of two
+			case e.isFile():
+				mode = modeFile
+			case e.isTree():
+				kind = "tree"
+			case e.isGitlink():
+				kind = "commit"
+			}
+			fmt.Fprintf(&ours, "%06o %s %s\t%s\x00", mode, kind, e.id, e.name)
+		}
+		if ours.String() != string(out) {
+			t.Fatalf("%q: we read %q, git %q", data, ours.String(), out)
+		}
+	})
 }

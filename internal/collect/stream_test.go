@@ -295,7 +295,7 @@ func genItems(t *rapid.T) []item {
 	return items
 }
 
-// FuzzReader holds the law that makes the format safe: what is accepted can be written in exactly one way,
+// FuzzReader: what is accepted can be written in exactly one way,
 // so no two streams mean the same and no stream means something its bytes do not say.
 func FuzzReader(f *testing.F) {
 	f.Add(sample(f))

@@ -1,6 +1,9 @@
 package evidence
 
 import (
+	"bytes"
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -173,4 +176,95 @@ func TestPublication(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// receipt is a publication receipt and what it is verified with.
+func receipt(t testing.TB) (publisher fixedSigner, acceptance, b []byte) {
+	t.Helper()
+	s := signerOf(7)
+	publisher = signerOf(11)
+	v := accepted(t, s)
+	acceptance = accept(t, s, v, nil)
+	var a Acceptance
+	accept(t, s, v, func(b *Acceptance) { a = *b })
+	b, _, err := SealPublication(t.Context(), publisher, NewPublication(a, sallyport.Sum(acceptance), Published{Kind: "gitea",
+		PullRequest: &PullRequest{Number: 1, URL: "https://forge.example/acme/shop/pulls/1"}, Credential: CredentialUsed{Class: "configured"}, Separation: "none", Finished: Time(issued.Add(time.Minute))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return publisher, acceptance, b
+}
+
+// FuzzReceipt: no other bytes than those that were signed are a receipt. And of bytes that the Publisher's key did sign, what
+// is taken has one byte form, which another reader reads alike.
+func FuzzReceipt(f *testing.F) {
+	s, acceptance, b := receipt(f)
+	p := payloadOf(f, b)
+	f.Add(10, 0, []byte(" "))
+	f.Add(len(b)-5, 4, []byte("=="))
+	f.Add(bytes.Index(p, []byte(`"separation"`)), 0, []byte(`"Separation":"user",`))
+	f.Add(bytes.Index(p, []byte(`"number":1`)), 10, []byte(`"number":2`))
+	f.Add(bytes.Index(p, []byte(`"notes":[]`)), 10, []byte(`"notes":null`))
+	f.Fuzz(func(t *testing.T, at, cut int, insert []byte) {
+		if len(insert) > 1<<16 {
+			return
+		}
+		if m, ok := spliced(b, at, cut, insert); ok {
+			if _, err := VerifyPublication(m, []PublicKey{s.trusted()}, acceptance); err == nil && !bytes.Equal(bytes.TrimSuffix(m, lineFeed), bytes.TrimSuffix(b, lineFeed)) {
+				t.Fatalf("accepted other bytes: %q", m)
+			}
+		}
+		m, ok := spliced(p, at, cut, insert)
+		if !ok {
+			return
+		}
+		got, err := VerifyPublication(rebuild(t, s, PayloadType, m), []PublicKey{s.trusted()}, acceptance)
+		if err != nil {
+			return
+		}
+		again, err := got.encode()
+		if err != nil || !bytes.Equal(again, m) {
+			t.Fatalf("another byte form was accepted: %q", m)
+		}
+		var loose struct{ Predicate map[string]any }
+		if err := json.Unmarshal(m, &loose); err != nil || loose.Predicate["separation"] != got.Predicate.Separation || loose.Predicate["commit"] != string(got.Predicate.Commit) {
+			t.Fatalf("two readings of %q (%v)", m, err)
+		}
+	})
+}
+
+// FuzzAcceptance: no other bytes than those that Mission Control signed are its word to a Publisher.
+func FuzzAcceptance(f *testing.F) {
+	s := signerOf(7)
+	evidence := sealed(f, s, func(p *Predicate) { p.Decision.Decision = sallyport.DecisionAccepted })
+	b := accept(f, s, accepted(f, s), nil)
+	read := func(b []byte) (Acceptance, error) {
+		a, _, err := VerifyAcceptance(b, evidence, []PublicKey{s.trusted()}, issued)
+		return a, err
+	}
+	want, err := read(b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(10, 0, []byte(" "))
+	f.Add(60, 1, []byte("A"))
+	f.Add(len(b)-5, 4, []byte("=="))
+	f.Fuzz(func(t *testing.T, at, cut int, insert []byte) {
+		m, ok := spliced(b, at, cut, insert)
+		if !ok || len(insert) > 1<<16 {
+			return
+		}
+		got, err := read(m)
+		if err == nil && (!bytes.Equal(bytes.TrimSuffix(m, lineFeed), bytes.TrimSuffix(b, lineFeed)) || !reflect.DeepEqual(got, want)) {
+			t.Fatalf("accepted other bytes: %q", m)
+		}
+	})
+}
+
+// spliced is b with insert in place of cut bytes; false: there is no such place.
+func spliced(b []byte, at, cut int, insert []byte) ([]byte, bool) {
+	if at < 0 || at > len(b) || cut < 0 || cut > len(b)-at {
+		return nil, false
+	}
+	return append(append(bytes.Clone(b[:at]), insert...), b[at+cut:]...), true
 }

@@ -491,6 +491,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
+// FuzzVerify: no other bytes than those that were signed are evidence, to us and to the loosest reader there is.
 func FuzzVerify(f *testing.F) {
 	s := signerOf(3)
 	b := sealed(f, s, nil)

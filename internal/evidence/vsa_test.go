@@ -163,6 +163,7 @@ func TestVSAStrict(t *testing.T) {
 	}
 }
 
+// FuzzVSA: no other bytes than those that were signed are a summary.
 func FuzzVSA(f *testing.F) {
 	s := signerOf(7)
 	b := sealedVSA(f, s, accepted(f, s), sallyport.DecisionAccepted)
