@@ -1,12 +1,22 @@
 #!/usr/bin/env bash
-# Every fuzz target for FUZZTIME each (default 20s). A finding lands in the package's testdata/fuzz: commit it.
-set -euo pipefail
+# Every fuzz target for FUZZTIME each (default 20s), one after the other; arguments after it are packages (default: all).
+# What go finds lands in the package's testdata/fuzz: commit it with the fix, and from then on every `go test` tries it.
+set -uo pipefail
 cd "$(dirname "$0")/.."
 time=${1:-20s}
-for pkg in $(go list ./...); do
-	dir=$(go list -f '{{.Dir}}' "$pkg")
-	for target in $(grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' "$dir"/*_test.go 2>/dev/null | awk '{print $2}'); do
-		echo "$pkg $target"
-		go test "$pkg" -run '^$' -fuzz "^$target\$" -fuzztime "$time"
-	done
-done
+shift $(($# > 0 ? 1 : 0))
+[ $# -gt 0 ] || set -- ./...
+# go itself lists them, so that none is forgotten: the names of a package come before its line.
+listed=$(go test -list '^Fuzz' "$@") || { printf '%s\n' "$listed" >&2; exit 1; }
+targets=$(awk '/^Fuzz/ { names[n++] = $1; next } /^ok/ { for (i = 0; i < n; i++) print $2, names[i]; n = 0 }' <<<"$listed")
+[ -n "$targets" ] || { echo "no fuzz target in $*" >&2; exit 1; }
+status=0 failed=() count=0
+while read -r pkg target; do
+	count=$((count + 1))
+	echo "== $pkg $target"
+	# What changed under a cached corpus, or a seed that fails, is a finding like any other.
+	go test "$pkg" -run '^$' -fuzz "^$target\$" -fuzztime "$time" || { status=1; failed+=("$pkg $target"); }
+done <<<"$targets"
+echo "$count targets, $time each, ${#failed[@]} failed"
+[ "$status" = 0 ] || printf 'failed: %s\n' "${failed[@]}" >&2
+exit "$status"

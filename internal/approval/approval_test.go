@@ -368,6 +368,7 @@ func TestOneFormOfASignature(t *testing.T) {
 	}
 }
 
+// FuzzVerify: nobody but the holder of the key makes an approval: no other bytes than those that were signed are one.
 func FuzzVerify(f *testing.F) {
 	ann := person(1)
 	good := approve(f, ann, sample())
@@ -382,6 +383,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
+// FuzzStatement: what is read is complete and is its own canonical form, so that one approval has one text.
 func FuzzStatement(f *testing.F) {
 	f.Add([]byte(statementOf(f, sample())))
 	f.Add([]byte(`{"approver":"\u0061"}`))
@@ -397,6 +399,7 @@ func FuzzStatement(f *testing.F) {
 	})
 }
 
+// FuzzSignature: what is read of SSH's armour is written back as the same bytes, and is of our namespace and hash.
 func FuzzSignature(f *testing.F) {
 	_, armoured, _ := bytes.Cut(approve(f, person(1), sample()), []byte("\n"))
 	f.Add(armoured)
@@ -413,6 +416,7 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
+// FuzzParseKey: a key that is taken is the one that golang.org/x/crypto/ssh writes, without options before it.
 func FuzzParseKey(f *testing.F) {
 	f.Add(string(ssh.MarshalAuthorizedKey(person(1).key.PublicKey())))
 	f.Add(`restrict ssh-ed25519 AAAA`)

@@ -85,6 +85,7 @@ func TestFaultsComeInTurns(t *testing.T) {
 	}
 }
 
+// FuzzFaults: a planted fault changes exactly the line that it names, which is one of the change's and not the base's; at most MaxFaults; twice the same gives the same.
 func FuzzFaults(f *testing.F) {
 	f.Add("a.go", "package p\n", "package p\nfunc f() bool { return 1 == 2 }\n")
 	f.Add("a.py", "", "def f(a):\n  if a and not b: return 'x' + 1\n")
@@ -122,7 +123,7 @@ func FuzzFaults(f *testing.F) {
 	})
 }
 
-// The pairing of two texts is a common subsequence: what is paired is equal, in order, and what is not makes
+// FuzzPair: the pairing of two texts is a common subsequence, as long as that of a plain table: what is paired is equal, in order, and what is not makes
 // one into the other.
 func FuzzPair(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nc\nd\n")

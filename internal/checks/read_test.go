@@ -189,6 +189,7 @@ func TestBuildFailed(t *testing.T) {
 	}
 }
 
+// FuzzRead: no output counts more tests than it has lines or cases, no count is negative, and where several formats are recognised the lowest counts.
 func FuzzRead(f *testing.F) {
 	for _, dir := range []string{"testdata/output", "testdata/cheats"} {
 		entries, err := os.ReadDir(dir)
@@ -234,7 +235,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A closing line of a runner that closes once can only lower what it closes with.
+// FuzzForgedClosing: a closing line of a runner that closes once can only lower what it closes with.
 func FuzzForgedClosing(f *testing.F) {
 	closings := map[string]string{
 		"pytest": "=== %d passed in 0.01s ===", "unittest": "Ran %d tests in 0.001s", "jest": "Tests:       %d passed, %d total", "mocha": "  %d passing (1ms)",

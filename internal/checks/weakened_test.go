@@ -157,6 +157,7 @@ func TestWeakenedTellsWhere(t *testing.T) {
 	}
 }
 
+// FuzzWeakened: what did not change is not weakened; each finding is of the file, in its lines, in one line and said once.
 func FuzzWeakened(f *testing.F) {
 	f.Add("a_test.go", "package p\nfunc TestA(t *testing.T) { t.Error(1) }\n", "package p\nfunc TestA(t *testing.T) { t.Skip() }\n")
 	f.Add("test_a.py", "@skip\ndef test_a():\n  assert 1 == 1", "")

@@ -392,7 +392,7 @@ func TestCanaryIsFound(t *testing.T) {
 	}
 }
 
-// Law: a token that is taken reads, reaches exactly what was asked for and ends within the hour.
+// FuzzForgeAnswer: a token that is taken reads, reaches exactly what was asked for and ends within the hour, to a reader of plain maps too.
 func FuzzForgeAnswer(f *testing.F) {
 	honest := `{"token":"ghs_0123456789abcdef","expires_at":"2026-01-01T00:30:00Z","permissions":{"contents":"read","metadata":"read"},"repository_selection":"selected","repositories":[{"name":"one"},{"name":"two"}]}`
 	for _, s := range []string{honest, strings.Replace(honest, `"contents":"read"`, `"contents":"write"`, 1), strings.Replace(honest, "selected", "all", 1), `{}`, `{"token":"x"}`, `[]`, strings.Replace(honest, `{"name":"two"}`, `{"name":"one"}`, 1),

@@ -525,7 +525,7 @@ func TestLoginData(t *testing.T) {
 	}
 }
 
-// Law: what was put in comes back, and nothing else changes: taking it back gives the same bytes.
+// FuzzEdited: what was put in comes back, and nothing else changes: taking it back gives the same bytes.
 func FuzzEdited(f *testing.F) {
 	for _, s := range []string{`{"a":{"b":"x"},"c":[1, 2]}`, "{ \"a\" :\t{\"b\": null , \"d\":{} }}\r\n", `{"a":{"b":1,"b":2}}`, `{"a":{"\u0062":"x"}}`, `[]`, `{"a":`, `{"a":{"b":"\ud800"}}`, `{"a":[{"b":1}]}`} {
 		f.Add([]byte(s), "new")

@@ -69,7 +69,7 @@ func TestOnlyQueries(t *testing.T) {
 	}
 }
 
-// Whatever stands before it: an operation that is no query, at the end, is seen.
+// FuzzOnlyQueries: whatever stands before it, an operation that is no query, at the end, is seen.
 func FuzzOnlyQueries(f *testing.F) {
 	f.Add("{a}")
 	f.Add(`query A($b: C = {d: "}"}) { a } # x`)

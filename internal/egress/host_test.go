@@ -204,6 +204,8 @@ func agree(t rapid.TB, s string) {
 	}
 }
 
+// FuzzHost: a host has one meaning or none, the same as in a second reading that shares no code (oracle): its form is a fixed
+// point, also in upper case, and an address exactly where net/netip says so.
 func FuzzHost(f *testing.F) {
 	for _, c := range hostTricks {
 		f.Add(c.in)

@@ -101,6 +101,7 @@ type dialer struct{ net.Conn }
 
 func (d dialer) Dial(string, string) (net.Conn, error) { return d.Conn, nil }
 
+// FuzzSOCKS: a first answer other than "more" never changes however many bytes follow, and what is read is a Target that reads the same again.
 func FuzzSOCKS(f *testing.F) {
 	f.Add([]byte("\x05\x01\x00\x03\x0bexample.com\x01\xbb"))
 	f.Add([]byte("\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50"))

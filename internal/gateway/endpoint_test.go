@@ -51,7 +51,7 @@ func TestCheckEndpoint(t *testing.T) {
 	}
 }
 
-// FuzzTarget holds parseTarget to its law: what is accepted is sent exactly as it was compared, and no
+// FuzzTarget: what is accepted is sent exactly as it was compared, and no
 // cleaning or decoding by anybody after us changes it.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"/", "/v1/messages", "/v1/messages?beta=true", "//x", "/a/../b", "/a%2fb", "/a?b?c", "/\\x", "/a b", "*", "http://x/", "/a#b", "/é"} {

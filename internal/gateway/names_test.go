@@ -101,8 +101,7 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// What is taken for HTTP is handed to the HTTP server: never the beginning of TLS or SOCKS, nor a banner, and whatever a
-// client of ours sends.
+// FuzzSpokenHTTP: what is taken for HTTP is never the beginning of TLS or SOCKS, nor a banner, and is whatever a client of ours sends.
 func FuzzSpokenHTTP(f *testing.F) {
 	for _, s := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSH-2.0-x y\r\n", "\x16\x03\x01 /", "OPTIONS * HTTP/1.1\r\n\r\n", "GET http://a/ HTTP/1.1\r\n\r\n", "EHLO a\r\n", "* OK /", "GET /", ""} {
 		f.Add([]byte(s), "/a?b")
@@ -121,7 +120,7 @@ func FuzzSpokenHTTP(f *testing.F) {
 	})
 }
 
-// A line of the kernel's table of sockets says one address, or none.
+// FuzzTableAddress: a line of the kernel's table of sockets says one address, or none.
 func FuzzTableAddress(f *testing.F) {
 	f.Add("0100007F:1F90")
 	f.Add("0000000000000000FFFF00000100007F:1F90")

@@ -111,6 +111,7 @@ func TestConfigIsReadLikeGit(t *testing.T) {
 	}
 }
 
+// FuzzConfig: our reader of git configuration reads the settings that git-config(1) lists of the same file, or says that git cannot read it.
 func FuzzConfig(f *testing.F) {
 	for _, p := range configPieces {
 		f.Add("[s \"x\"]\n" + p + "\n")
@@ -251,6 +252,7 @@ func TestAttributesAreReadLikeGit(t *testing.T) {
 	}
 }
 
+// FuzzAttributes: our reader of attributes says of a path what git-check-attr(1) says of it.
 func FuzzAttributes(f *testing.F) {
 	for _, p := range attrPatterns {
 		f.Add(p+" -diff x=y\n", "a/b.js")

@@ -51,6 +51,7 @@ func FuzzParseRepository(f *testing.F) {
 	})
 }
 
+// FuzzParseWorkOrder: no bytes make the reader panic; a refusal is a *sallyport.Error; what compiles freezes.
 func FuzzParseWorkOrder(f *testing.F) {
 	f.Add([]byte(exampleWorkOrder))
 	f.Add([]byte("version: 1\ncommand: [sh, -c, x]\nenv: {A: b}\nscope: {allow: [], deny: [x]}\npublish: {to: none}\nrequire: all\n"))

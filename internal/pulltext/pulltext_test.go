@@ -235,6 +235,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// FuzzRender: foreign text, alone or beside another, neither links, mentions, closes, hides nor ends what quotes it, wherever it stands.
 func FuzzRender(f *testing.F) {
 	for _, h := range hostile {
 		if len(h.text) < 10000 {

@@ -192,6 +192,7 @@ func TestHunksAgreeWithGit(t *testing.T) {
 	}
 }
 
+// FuzzPatch: whatever a patch holds, what is shown of it has no control or direction character, and nothing is cut without a count.
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte(patch))
 	f.Add([]byte("@@ -1 +1 @@\n-\xff\x1b]0;\n+\u202e"))

@@ -116,6 +116,7 @@ func pieces(t testing.TB, w io.WriteCloser, b, cuts []byte) {
 	}
 }
 
+// FuzzText: what is shown is safe; the same in pieces and whole; neutralising it again changes nothing; a line is one line.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"a\x1b[31mb", "\x1b]52;c;x\x07", "\xe2\x9b", "a\r\nb\rc", "\u202e\u009b1m\x9d", "\x1bPx\x1b\x1b]0;\x9c", "é\xff日", "\xffb\x9b1mc"} {
 		f.Add([]byte(s), []byte{0})

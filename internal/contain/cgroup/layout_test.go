@@ -74,6 +74,7 @@ func fixture(t *testing.T, name string) string {
 	return string(data)
 }
 
+// FuzzLayout: a directory of ours lies at or below its mount, and a hierarchy of version 1 has a controller.
 func FuzzLayout(f *testing.F) {
 	for _, n := range []string{"hybrid", "v2-systemd", "v1-comounted", "v1-in-container", "none"} {
 		a, _ := os.ReadFile("testdata/" + n + ".mountinfo")

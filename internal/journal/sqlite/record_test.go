@@ -60,7 +60,7 @@ func TestWhatCannotBeKeptExactlyIsRefused(t *testing.T) {
 	}
 }
 
-// Law: the canonical form is a fixed point, says the same as the input, and keeps the hash.
+// FuzzCanonical: the canonical form is a fixed point, says the same as the input, and keeps the hash.
 func FuzzCanonical(f *testing.F) {
 	for _, s := range []string{`null`, `{"b":[1,2.5e3,-0],"a":"\u00e9\n"}`, `"😀"`, `{"":{}}`, `[1e400]`, `{"a":1,"a":2}`, `"\ud800"`, `1E-7`} {
 		f.Add([]byte(s))
