@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -86,7 +87,14 @@ func exactNumbers(b []byte) error {
 			return err
 		}
 		n, ok := t.(json.Number)
-		if !ok || bytes.ContainsAny([]byte(n), ".eE") {
+		if !ok {
+			continue
+		}
+		if bytes.ContainsAny([]byte(n), ".eE") {
+			// From 1e21 on the canonical form has an exponent again; below it is an integer, which has to be exact.
+			if f, err := n.Float64(); err == nil && math.Abs(f) > maxInt && math.Abs(f) < 1e21 {
+				return errors.New(n.String() + " is beyond ±(2^53-1)")
+			}
 			continue
 		}
 		if i, err := n.Int64(); err != nil || i > maxInt || i < -maxInt {
