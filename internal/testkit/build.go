@@ -31,6 +31,12 @@ func Programs(t testing.TB) string {
 	return Build(t, commands)
 }
 
+// Symbols returns a folder with the same programs, and the names of what is in them: for looking, not for running.
+func Symbols(t testing.TB) string {
+	t.Helper()
+	return linked(t, commands, true)
+}
+
 var (
 	buildMu sync.Mutex
 	built   = map[string]string{} // by packages
@@ -41,20 +47,29 @@ var (
 // it, in whichever package and process they are, and it never changes under one of them.
 func Build(t testing.TB, pattern string) string {
 	t.Helper()
+	return linked(t, pattern, false)
+}
+
+func linked(t testing.TB, pattern string, symbols bool) string {
+	t.Helper()
 	buildMu.Lock()
 	defer buildMu.Unlock()
-	if dir, ok := built[pattern]; ok {
+	name := pattern
+	if symbols {
+		name += " with symbols"
+	}
+	if dir, ok := built[name]; ok {
 		return dir
 	}
-	dir, err := build(pattern)
+	dir, err := build(pattern, symbols)
 	if err != nil {
-		t.Fatalf("build %s: %v", pattern, err)
+		t.Fatalf("build %s: %v", name, err)
 	}
-	built[pattern] = dir
+	built[name] = dir
 	return dir
 }
 
-func build(pattern string) (string, error) {
+func build(pattern string, symbols bool) (string, error) {
 	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
@@ -68,7 +83,7 @@ func build(pattern string) (string, error) {
 		return "", err
 	}
 	prune(cache)
-	key, err := contentKey(pattern)
+	key, err := contentKey(pattern, symbols)
 	if err != nil {
 		return "", err
 	}
@@ -77,11 +92,11 @@ func build(pattern string) (string, error) {
 		if now := time.Now(); os.Chtimes(dir, now, now) == nil {
 			return dir, nil
 		}
-		if err := link(pattern, dir+".new"); err != nil {
+		if err := link(pattern, dir+".new", symbols); err != nil {
 			return "", err
 		}
 		// Somebody may have edited the sources meanwhile: then what was linked has no name.
-		after, err := contentKey(pattern)
+		after, err := contentKey(pattern, symbols)
 		if err != nil {
 			return "", err
 		}
@@ -121,19 +136,27 @@ func prune(cache string) {
 
 // contentKey changes with every source file, flag and compiler that goes into the programs: each package's
 // build id does, and the linker takes all of them.
-func contentKey(pattern string) (string, error) {
+func contentKey(pattern string, symbols bool) (string, error) {
 	ids, err := run("list", "-deps", "-export", "-trimpath", "-f", "{{.BuildID}}", pattern)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(append(ids, pattern...)))[:16], nil
+	key := fmt.Sprintf("%x", sha256.Sum256(append(ids, pattern...)))[:16]
+	if symbols {
+		key += "-symbols"
+	}
+	return key, nil
 }
 
-func link(pattern, dir string) error {
+func link(pattern, dir string, symbols bool) error {
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		return err
 	}
-	_, err := run("build", "-trimpath", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), pattern)
+	flags := "-ldflags=-s -w"
+	if symbols {
+		flags = "-ldflags="
+	}
+	_, err := run("build", "-trimpath", flags, "-o", dir+string(filepath.Separator), pattern)
 	return err
 }
 

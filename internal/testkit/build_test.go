@@ -10,7 +10,7 @@ import (
 func TestBuild(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	const runner = "sallyport.dev/sallyport/cmd/sallyport-runner"
-	first, err := build(runner)
+	first, err := build(runner, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,14 +18,14 @@ func TestBuild(t *testing.T) {
 	if err != nil || was.Mode().Perm()&0o055 != 0o055 {
 		t.Fatalf("not for every user: %v %v", was, err)
 	}
-	again, err := build(runner)
+	again, err := build(runner, false)
 	if err != nil || again != first {
 		t.Fatalf("%q, want %q (%v)", again, first, err)
 	}
 	if is, err := os.Stat(filepath.Join(again, "sallyport-runner")); err != nil || !os.SameFile(was, is) || !is.ModTime().Equal(was.ModTime()) {
 		t.Errorf("it was built twice: %v, %v", is, err)
 	}
-	if other, err := contentKey("sallyport.dev/sallyport/cmd/sallyport-keeper"); err != nil || filepath.Base(first) == other {
+	if other, err := contentKey("sallyport.dev/sallyport/cmd/sallyport-keeper", false); err != nil || filepath.Base(first) == other {
 		t.Errorf("two patterns share the key %s (%v)", other, err)
 	}
 }
