@@ -80,8 +80,20 @@ func (c *Control) judgedBy(ctx context.Context, at journal.Attempt, event lifecy
 			return at, err
 		}
 	}
-	if err := c.record(ctx, nil, m, journal.Record{Type: event, Attempt: at.Report.Attempt,
-		Data: lifecycle.Approval{Who: who, Why: why, Evidence: at.Report.EvidenceDigest, Target: branchOf(m)}}); err != nil {
+	records := []journal.Record{{Type: event, Attempt: at.Report.Attempt, Data: lifecycle.Approval{Who: who, Why: why, Evidence: at.Report.EvidenceDigest, Target: branchOf(m)}}}
+	if event == lifecycle.AttemptApproved && m.Publish.To != "none" {
+		repo, err := change.Open(ctx, m.Repository)
+		if err != nil {
+			return at, err
+		}
+		p, err := c.publication(ctx, repo, m, at.Report.Attempt, at.Report.Commit)
+		if err != nil {
+			return at, err
+		}
+		// One transaction, as where no person is asked: there is no moment at which it is accepted and nobody would publish it.
+		records = append(records, journal.Record{Type: lifecycle.PublicationIntended, Attempt: at.Report.Attempt, Data: p})
+	}
+	if err := c.record(ctx, nil, m, records...); err != nil {
 		return at, err
 	}
 	if at, err = c.journal.Attempt(ctx, at.Report.Attempt); err != nil || event != lifecycle.AttemptApproved {
