@@ -405,7 +405,11 @@ func startPublisher(ctx context.Context) (conn net.Conn, keys []byte, end func()
 	ask := exec.CommandContext(ctx, program, "keys", "--config", config)
 	ask.Env, ask.Stderr = PublisherEnv(), &said
 	if keys, err = ask.Output(); err != nil {
-		return fail(&sallyport.Error{Op: "start the Publisher", Code: sallyport.CodeInvalid, Message: screen.Fit(screen.Line(strings.TrimSpace(said.String())), 500), Err: err, Hint: "`sallyport-publisher check` says more"})
+		code := sallyport.CodeInvalid
+		if ask.ProcessState == nil || ask.ProcessState.ExitCode() < 0 { // not started, or killed: it has said nothing about itself
+			code = sallyport.CodeUnavailable
+		}
+		return fail(&sallyport.Error{Op: "start the Publisher", Code: code, Message: screen.Fit(screen.Line(strings.TrimSpace(said.String())), 500), Err: err, Hint: "`sallyport-publisher check` says more"})
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
