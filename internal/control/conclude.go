@@ -367,10 +367,12 @@ func (c *Control) finishPublication(ctx context.Context, lease *journal.Lease, r
 	return c.record(ctx, lease, m, record)
 }
 
-// messageOf is what an error says, without what was being done and to what.
+// messageOf is what an error says, without what was being done and to what; all of it where it is the system's, of a file
+// that only the rest names.
 func messageOf(err error) string {
 	var e *sallyport.Error
-	if errors.As(err, &e) && e.Message != "" {
+	var system unix.Errno
+	if errors.As(err, &e) && e.Message != "" && !errors.As(e.Err, &system) {
 		return e.Message
 	}
 	return err.Error()
