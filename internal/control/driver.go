@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -329,14 +330,30 @@ func (d *driver) fail(ctx context.Context, cause error) error {
 		return err
 	}
 	if errors.Is(cause, errCancelled) {
-		return d.record(ctx, journal.Record{Type: lifecycle.AttemptCancelled, Data: sallyport.Reason{Code: "cancelled", Message: "cancelled by " + at.CancelBy,
-			Hint: cancelHint(at)}})
+		return d.record(ctx, journal.Record{Type: lifecycle.AttemptCancelled, Data: sallyport.Reason{Code: "cancelled", Message: d.cancelledBy(ctx, at), Hint: cancelHint(at)}})
 	}
 	why := reasonOf(cause)
 	if why.Hint == "" {
 		why.Hint = fmt.Sprintf("`sallyport retry %s` tries again; `sallyport doctor` shows what this host lacks", screen.Short(d.id))
 	}
 	return d.record(ctx, journal.Record{Type: lifecycle.AttemptFailed, Data: why})
+}
+
+// cancelledBy says who cancelled, and why where they said so: it may have been the command line, which could start no driver.
+func (d *driver) cancelledBy(ctx context.Context, at journal.Attempt) string {
+	said := "cancelled by " + at.CancelBy
+	why := ""
+	_ = d.c.each(ctx, d.id, lifecycle.CancelRequested, func(e lifecycle.Event) error {
+		var p lifecycle.Person
+		if json.Unmarshal(e.Data, &p) == nil && why == "" {
+			why = p.Why
+		}
+		return nil
+	})
+	if why != "" {
+		said += ": " + why
+	}
+	return said
 }
 
 // cancelHint says how to go on, where there is something to go on from.

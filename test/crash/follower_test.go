@@ -205,6 +205,9 @@ func TestCancelAtEachStage(t *testing.T) {
 				_ = run.Wait()
 				awaitEnd(w, id)
 				cancelledWell(w, id, false)
+				if rep := w.Show(id); !strings.Contains(rep.Reason.Message, "wrong branch") {
+					t.Errorf("the reason does not say why: %+v", rep.Reason)
+				}
 			})
 		}
 	}
