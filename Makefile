@@ -4,7 +4,7 @@ BIN     := bin
 PREFIX  ?= /usr/local
 export CGO_ENABLED = 0
 
-.PHONY: all build demo demo-forge test check bench load fuzz sim install clean
+.PHONY: all build demo demo-forge test check bench load fuzz sim crash install clean
 
 all: build
 
@@ -42,6 +42,11 @@ N    ?= 100000
 SEED ?= 1
 sim:
 	$(GO) test -count=1 -timeout 0 -run '^TestHistories$$' -v ./test/sim -args -n $(N) -seed $(SEED)
+
+# Each party killed, or told that something failed, at each of its effects; writes the table in docs/RELIABILITY.md. It takes an
+# hour or two: with RESULTS=FILE it can be ended and goes on from there.
+crash:
+	$(GO) test -count=1 -timeout 0 -run '^TestMatrix$$' -v ./test/crash -args -matrix -results "$(RESULTS)"
 
 install: build
 	install -d $(PREFIX)/bin

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/forge/forgetest"
 	"sallyport.dev/sallyport/test/world"
 )
 
@@ -18,7 +19,9 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "4")
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	forgetest.EndShared()
+	os.Exit(code)
 }
 
 // right is a test that fails on the base and passes on the change of agent.

@@ -3,6 +3,7 @@
 package crash_test
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -22,9 +23,10 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "rewrite testdata/effects.golden")
-	whole  = flag.Bool("matrix", false, "all of the crash matrix, and its table in docs/RELIABILITY.md")
-	only   = flag.String("points", "", "only the points of the crash matrix with this text")
+	update  = flag.Bool("update", false, "rewrite testdata/effects.golden")
+	whole   = flag.Bool("matrix", false, "all of the crash matrix, and its table in docs/RELIABILITY.md")
+	results = flag.String("results", "", "a file for the results of the crash matrix: what is in it is not tried again")
+	only    = flag.String("points", "", "only the points of the crash matrix with this text")
 )
 
 // scene is a job that is disturbed, and how one is judged afterwards.
@@ -40,14 +42,26 @@ type scene struct {
 type trial struct {
 	*scene
 	fault.Stop
-	n      int // its number
-	result fault.Result
-	said   string // by the command line
-	end    string // how it ended, in a few words
+	n       int // its number
+	began   time.Time
+	seconds float64
+	result  fault.Result
+	said    string // by the command line
+	end     string // how it ended, in a few words
 }
 
 func (c *trial) String() string {
 	return fmt.Sprintf("%s: %s, at the %d. time: %s", c.name, c.Point, c.Time, c.Column)
+}
+
+var read sync.Once
+var known *fault.Symbols
+
+// symbols are read once.
+func symbols(t *testing.T) *fault.Symbols {
+	t.Helper()
+	read.Do(func() { known = fault.ReadSymbols(testkit.Symbols(t)) })
+	return known
 }
 
 // watched runs a scene's command line and looks at one kind of process.
@@ -58,8 +72,8 @@ func (s *scene) watched(w *world.World, p fault.Party, stop *fault.Stop) (fault.
 	defer said.Close()
 	cmd := w.Verb(s.args(w, p)...)
 	cmd.Stdout, cmd.Stderr = said, said
-	o := fault.Options{Party: p, Symbols: fault.ReadSymbols(testkit.Symbols(w.T)), Stop: stop, Words: &fault.Words{Roots: []fault.Root{
-		{Path: w.State, Name: "state"}, {Path: w.Repo, Name: "repo"}, {Path: w.Home, Name: "home"}, {Path: w.Dir, Name: "world"}}}}
+	o := fault.Options{Party: p, Symbols: symbols(w.T), Stop: stop, Words: &fault.Words{Roots: []fault.Root{
+		{Path: w.State, Name: "state"}, {Path: w.Repo, Name: "repo"}, {Path: filepath.Join(w.Home, ".config", "sallyport", "publisher"), Name: "publisher"}, {Path: w.Home, Name: "home"}, {Path: w.Dir, Name: "world"}}}}
 	type end struct {
 		r   fault.Result
 		err error
@@ -86,23 +100,6 @@ func (s *scene) watched(w *world.World, p fault.Party, stop *fault.Stop) (fault.
 	return e.r, string(b)
 }
 
-// mainJob is the agent that is checked and becomes a branch.
-var mainJob = &scene{
-	name:    "a branch",
-	parties: []fault.Party{fault.Command, fault.Driver, fault.Keeper, fault.Runner},
-	prepare: newWorld,
-	args: func(w *world.World, p fault.Party) []string {
-		args := []string{"run", "--name", "job", "-m", "make it right"}
-		if p != fault.Command {
-			args = append(args, "-d")
-		}
-		return append(args, "--", "sh", "-c", agent)
-	},
-	judge: judgeMainJob,
-}
-
-var scenes = []*scene{mainJob}
-
 // TestMatrix has each party come to each of its effects, and be killed before it and after it, or be told that it failed, whether
 // it did or not. The effects are those that a run of the program shows; testdata/effects.golden lists them, and a run with another
 // one fails. The whole takes long: `make crash`. Without -matrix some are tried, others each day.
@@ -111,22 +108,42 @@ func TestMatrix(t *testing.T) {
 		t.Skip("missing capability: only root can trace a keeper")
 	}
 	began := time.Now()
-	trials := record(t)
+	if programs, symbols := filepath.Base(testkit.Programs(t)), filepath.Base(testkit.Symbols(t)); programs+"-symbols" != symbols {
+		t.Fatalf("the sources were edited meanwhile: %s, %s", programs, symbols)
+	}
+	every := record(t)
+	trials := slices.Clone(every)
 	if *only != "" {
 		trials = slices.DeleteFunc(trials, func(c *trial) bool { return !strings.Contains(c.String(), *only) })
 	} else if !*whole {
 		trials = slice(t, trials)
 	}
+	if *results != "" {
+		have := kept(t)
+		trials = slices.DeleteFunc(trials, func(c *trial) bool {
+			r, ok := have[c.record().key()]
+			return ok && r.End != "FAILED"
+		})
+	}
 	t.Logf("recorded in %v; %d trials", time.Since(began).Round(time.Second), len(trials))
-	t.Run("trials", func(t *testing.T) {
+	next := make(chan *trial)
+	go func() {
+		defer close(next)
 		for _, c := range trials {
-			t.Run(fmt.Sprintf("%04d", c.n), func(t *testing.T) {
+			next <- c
+		}
+	}()
+	t.Run("trials", func(t *testing.T) {
+		for i := range 4 { // parallel tests would not come in this order
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				c.try(t)
+				for c := range next {
+					t.Run(fmt.Sprintf("%04d", c.n), c.try)
+				}
 			})
 		}
 	})
-	report(t, trials, time.Since(began))
+	report(t, every, trials, time.Since(began))
 }
 
 // slice is what is tried each time: some of each party, others each day.
@@ -143,7 +160,7 @@ func slice(t *testing.T, all []*trial) (some []*trial) {
 
 // try is one trial.
 func (c *trial) try(t *testing.T) {
-	c.end = "FAILED"
+	c.end, c.began = "FAILED", time.Now()
 	w := c.prepare(t)
 	defer func() {
 		if t.Failed() {
@@ -158,15 +175,33 @@ func (c *trial) try(t *testing.T) {
 	if t.Failed() {
 		c.end = "FAILED"
 	}
+	c.seconds = time.Since(c.began).Seconds()
+	t.Logf("%v: %s", c, c.end)
+	c.keep(t)
 }
 
 // record runs each scene undisturbed, holds what it sees to the list of effects, and makes the trials.
 func record(t *testing.T) (trials []*trial) {
+	t.Run("first", func(t *testing.T) { // from now on all know what limits are worth here
+		w := coldWorld(t, right)
+		id := start(w, agent)
+		awaitEnd(w, id)
+		accepted(w, id)
+	})
 	var mu sync.Mutex
 	seen := map[string]bool{}
+	first := map[fault.Point]int{} // the scene that shows it first
+	type show struct {
+		scene int
+		seen  map[fault.Point]*fault.Seen
+	}
+	var shown []show
 	t.Run("record", func(t *testing.T) {
-		for _, s := range scenes {
+		for i, s := range scenes {
 			for _, p := range s.parties {
+				if prefix := s.name + ": " + string(p) + "\t"; strings.Contains(*only, ": ") && !strings.HasPrefix(*only, prefix) {
+					continue
+				}
 				t.Run(s.name+" "+string(p), func(t *testing.T) {
 					t.Parallel()
 					w := s.prepare(t)
@@ -174,21 +209,41 @@ func record(t *testing.T) (trials []*trial) {
 					if r.Code != 0 {
 						t.Fatalf("exit %d\n%s", r.Code, said)
 					}
-					if id := w.Created(); p != fault.Command {
-						awaitEnd(w, id)
-						accepted(w, id)
-					}
+					s.judge(w, nil)
 					mu.Lock()
 					defer mu.Unlock()
-					for point, n := range r.Seen {
+					for point := range r.Seen {
 						seen[point.String()] = true
-						trials = append(trials, s.trials(point, *n)...)
+						if first[point] == 0 || i+1 < first[point] {
+							first[point] = i + 1
+						}
 					}
+					shown = append(shown, show{i, r.Seen})
 				})
 			}
 		}
 	})
-	slices.SortFunc(trials, func(a, b *trial) int { return strings.Compare(a.String(), b.String()) })
+	for _, x := range shown {
+		for point, n := range x.seen {
+			if first[point] == x.scene+1 {
+				trials = append(trials, scenes[x.scene].trials(point, *n)...)
+			}
+		}
+	}
+	// Mixed, but the same each time, and one of each point before the second of any: so a part of them is of all kinds.
+	order := func(c *trial) string { h := sha256.Sum256([]byte(c.String())); return string(h[:]) }
+	slices.SortFunc(trials, func(a, b *trial) int { return strings.Compare(order(a), order(b)) })
+	round := map[*trial]int{}
+	of := map[string]int{}
+	for _, c := range trials {
+		key := c.Point.String()
+		if isCommit(c.Point) {
+			key += fmt.Sprint(c.Time)
+		}
+		round[c] = of[key]
+		of[key]++
+	}
+	slices.SortStableFunc(trials, func(a, b *trial) int { return round[a] - round[b] })
 	for i, c := range trials {
 		c.n = i
 	}
@@ -244,6 +299,9 @@ func (s *scene) trials(p fault.Point, n fault.Seen) (all []*trial) {
 	switch {
 	case p.Call == "start":
 		add(n.First, fault.Before, fault.After, fault.Refused) // the kernel does not start a process and say that it did not
+	case p.Party == fault.Runner:
+		add(n.First, fault.Before, fault.Refused) // it is within a sandbox of its own, which goes with it
+		return all
 	case isCommit(p):
 		for i := n.First; i <= n.Last; i++ {
 			add(i, fault.Columns...)
@@ -258,16 +316,17 @@ func (s *scene) trials(p fault.Point, n fault.Seen) (all []*trial) {
 	return all
 }
 
-// isCommit: the write that makes events of the journal durable. Each of them is another step.
+// isCommit: what makes events of the journal or the ledger durable, and requests to a forge. Each of them is another step.
 func isCommit(p fault.Point) bool {
-	return p.Call == "fsync" && p.Function() == "journal/sqlite.committer.finish" && p.On == "state/journal.db-wal"
+	return p.Call == "fsync" && (p.Function() == "journal/sqlite.committer.finish" || p.Function() == "publisher.Ledger.Append") && strings.HasSuffix(p.On, ".db-wal") ||
+		p.Party == fault.Publisher && p.Call == "write" && p.On == "a socket" && strings.HasPrefix(p.By, "net/http.")
 }
 
 // judgeMainJob: a killed driver or command line is as if nothing had been; without its sandbox, or told that something failed,
 // an Attempt may end in another way, and says why.
 func judgeMainJob(w *world.World, c *trial) {
 	w.T.Helper()
-	if !c.result.Hit {
+	if c == nil || !c.result.Hit {
 		if id := w.Created(); id != "" {
 			awaitEnd(w, id)
 			accepted(w, id)
@@ -302,7 +361,12 @@ func judgeMainJob(w *world.World, c *trial) {
 		return
 	}
 	c.end = fmt.Sprintf("%s (%s)", rep.State, rep.Reason.Code)
-	endedWell(w, id, rep, code)
+	w.T.Logf("%+v", rep.Reason)
+	if code == 130 && strings.Contains(rep.Reason.Message, "its driver was not started") {
+		cancelledWell(w, id, false) // by the command line
+	} else {
+		endedWell(w, id, rep, code)
+	}
 	again(w)
 }
 
@@ -327,23 +391,13 @@ func endedWell(w *world.World, id sallyport.AttemptID, rep sallyport.Report, cod
 // again: what went wrong once has spoiled nothing for the next one.
 func again(w *world.World) {
 	w.T.Helper()
-	r := w.Sallyport("run", "--name", "again", "--json", "--", "sh", "-c", agent)
+	script := agent
+	if _, err := os.Stat(w.Path(".gitignore")); err == nil && strings.Contains(w.Read("sallyport.yaml"), "setup:") {
+		script = setupAgent
+	}
+	r := w.Sallyport("run", "--name", "again", "--json", "--", "sh", "-c", script)
 	if rep := r.Report(); r.Code != 0 || rep.State != sallyport.AttemptAccepted {
 		w.T.Errorf("the next run: exit %d, %s %+v\n%s", r.Code, rep.State, rep.Reason, w.Story())
 	}
 	tidy(w)
-}
-
-// report tells how the trials ended.
-func report(t *testing.T, trials []*trial, took time.Duration) {
-	count := map[string]int{}
-	for _, c := range trials {
-		count[fmt.Sprintf("%-10s %-9s %s", c.Point.Party, c.Column, c.end)]++
-	}
-	var lines []string
-	for k, n := range count {
-		lines = append(lines, fmt.Sprintf("%s: %d", k, n))
-	}
-	slices.Sort(lines)
-	t.Logf("%d trials in %v\n%s", len(trials), took.Round(time.Second), strings.Join(lines, "\n"))
 }

@@ -23,10 +23,19 @@ type Symbols struct {
 	of  map[string]*table
 }
 
+// servants are packages that send from goroutines of their own what ours have given them.
+var servants = []string{"net/http", "github.com/hashicorp/yamux"}
+
+func isServant(name string) bool {
+	return slices.ContainsFunc(servants, func(s string) bool { return strings.HasPrefix(name, s+".") })
+}
+
 // table is of one program.
 type table struct {
-	size   uint64 // of its text
-	ranges []span // by address, the outer before the inner
+	size    uint64 // of its text
+	once    sync.Once
+	differs error  // from the program
+	ranges  []span // by address, the outer before the inner
 }
 
 type span struct {
@@ -53,8 +62,14 @@ func (s *Symbols) program(exe string) (*table, error) {
 	return t, nil
 }
 
-// same fails unless the program and its twin have the same layout.
+// same fails unless the program and its twin have the same layout. Who takes both from one state of the sources need not fear
+// that it says yes to another program of the same size.
 func (t *table) same(exe string) error {
+	t.once.Do(func() { t.differs = t.compare(exe) })
+	return t.differs
+}
+
+func (t *table) compare(exe string) error {
 	f, err := elf.Open(exe)
 	if err != nil {
 		return err
@@ -83,7 +98,6 @@ func read(path string) (*table, error) {
 	t := &table{size: text.Size}
 	names := map[dwarf.Offset]string{}
 	r, at := d.Reader(), d.Reader()
-	ours := false
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -95,7 +109,7 @@ func read(path string) (*table, error) {
 		switch e.Tag {
 		case dwarf.TagCompileUnit:
 			unit, _ := e.Val(dwarf.AttrName).(string)
-			if ours = unit == "main" || strings.HasPrefix(unit, module); !ours {
+			if unit != "main" && !strings.HasPrefix(unit, module) && !slices.Contains(servants, unit) {
 				r.SkipChildren()
 			}
 		case dwarf.TagSubprogram, dwarf.TagInlinedSubroutine:
@@ -111,7 +125,7 @@ func read(path string) (*table, error) {
 					names[origin] = name
 				}
 			}
-			if !strings.HasPrefix(name, module) && !strings.HasPrefix(name, "main.") || strings.Contains(name, ".init.OnceValue") || strings.HasSuffix(name, ".init") {
+			if !strings.HasPrefix(name, module) && !strings.HasPrefix(name, "main.") && !isServant(name) || strings.Contains(name, ".init.OnceValue") || strings.HasSuffix(name, ".init") {
 				continue
 			}
 			all, err := d.Ranges(e)

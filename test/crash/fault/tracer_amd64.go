@@ -299,6 +299,9 @@ func (t *tracer) executed(pid int) error {
 		if p.symbols, err = t.o.Symbols.program(exe); err != nil {
 			return err
 		}
+		if err := p.symbols.same(exe); err != nil {
+			return err
+		}
 	}
 	return t.goOn(pid, th, 0)
 }
@@ -364,11 +367,11 @@ func (t *tracer) entered(tid int, th *thread, info syscallInfo) error {
 		return nil
 	}
 	on := t.on(tid, th.p, c, info)
-	if on == "" || ofJournal(c.name, on) {
+	if on == "" {
 		return nil
 	}
 	by := t.by(tid, th.p)
-	if by == "" {
+	if by == "" || ofDatabase(c.name, on, by) {
 		return nil
 	}
 	point := Point{th.p.party, by, c.name, on}
@@ -480,7 +483,7 @@ func (t *tracer) on(tid int, p *process, c call, info syscallInfo) string {
 	if c.name == "kill" && int(int32(a[0])) == p.pid && (info.nr == unix.SYS_TGKILL || a[1] == 0) {
 		return "" // the runtime pokes its own threads
 	}
-	if info.nr == unix.SYS_KILL && a[1] == 0 {
+	if (info.nr == unix.SYS_KILL || info.nr == unix.SYS_PIDFD_SEND_SIGNAL) && a[1] == 0 {
 		return "" // only asks whether it is there
 	}
 	return "-"
@@ -492,10 +495,12 @@ func (t *tracer) by(tid int, p *process) string {
 	if unix.PtraceGetRegs(tid, &regs) != nil {
 		return ""
 	}
-	var names []string
+	var names, others []string
 	add := func(pc uint64) {
 		for _, n := range p.symbols.at(pc - 1) {
-			if len(names) == 0 || names[len(names)-1] != n {
+			if isServant(n) {
+				others = append(others, n)
+			} else if strings.Contains(n, ".") && (len(names) == 0 || names[len(names)-1] != n) {
 				names = append(names, n)
 			}
 		}
@@ -519,6 +524,9 @@ func (t *tracer) by(tid int, p *process) string {
 			break
 		}
 		fp = next
+	}
+	if len(names) == 0 && len(others) > 0 {
+		return others[len(others)-1]
 	}
 	return who(names)
 }

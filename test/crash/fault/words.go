@@ -125,7 +125,9 @@ func (w *Words) address(b []byte) string {
 	}
 }
 
-// ofJournal: what SQLite does to its files is done with the flush that makes it durable, which is a point.
-func ofJournal(call, on string) bool {
-	return strings.HasPrefix(on, "state/journal.db") && call != "fsync" && (call != "create" || on != "state/journal.db")
+// ofDatabase: what SQLite does to its files is done with the flush that makes it durable, which is a point.
+func ofDatabase(call, on, by string) bool {
+	return database.MatchString(on) && call != "fsync" && (call != "create" || !strings.Contains(by, "prepareFile"))
 }
+
+var database = regexp.MustCompile(`\.db(-wal|-shm|-journal)?$`)
