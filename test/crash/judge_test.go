@@ -40,6 +40,12 @@ func awaitEnd(w *world.World, id sallyport.AttemptID) {
 // accepted judges an Attempt of agent that was hurt and has to be none the worse.
 func accepted(w *world.World, id sallyport.AttemptID) {
 	w.T.Helper()
+	acceptedSaying(w, id, 1)
+}
+
+// acceptedSaying is accepted, where what the agent said is in its log so many times.
+func acceptedSaying(w *world.World, id sallyport.AttemptID, times int) {
+	w.T.Helper()
 	rep, code := w.Wait(id)
 	if code != 0 || rep.State != sallyport.AttemptAccepted {
 		w.T.Errorf("%s: exit %d, %s: %+v\n%s", id, code, rep.State, rep.Reason, w.Story())
@@ -59,7 +65,7 @@ func accepted(w *world.World, id sallyport.AttemptID) {
 	if got := w.Git("show", branch+":value"); got != "right" {
 		w.T.Errorf("the branch has %q", got)
 	}
-	if log := w.Sallyport("logs", string(id)).Want(0); strings.Count(log.Out+log.Err, "hello from the agent") != 1 {
+	if log := w.Sallyport("logs", string(id)).Want(0); strings.Count(log.Out+log.Err, "hello from the agent") != times {
 		w.T.Errorf("the log: %q", log.Out+log.Err)
 	}
 	if n := w.Count(lifecycle.AllocationIntended, `"execute"`, id); n != 1 {

@@ -13,8 +13,6 @@ import (
 	"sync"
 )
 
-const module = "sallyport.dev/sallyport"
-
 // Symbols know which functions of ours a place in a program belongs to, those that were inlined there too. They are read
 // from a program's twin, which has been linked with its symbols and is the same otherwise.
 type Symbols struct {

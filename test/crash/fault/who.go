@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const module = "sallyport.dev/sallyport"
+
 // helpers are functions that others have write, run and record something for them: who that is says what is done.
 var helpers = regexp.MustCompile(`^(change\.(git\.(stream|run|line|command)|ask$|syncDir$|writeDurably$|replaceFile$|lookAround$|Store\.(both|obtain|build|objects|sound)$|Repo\.(Tip|Identity)$)|journal/sqlite\.|control\.((driver|Control)\.(record|append|notice|stage|each|whileCut|standingOn)|writeDurable|writeFile|syncFolder|stateError)$|provider/local\.recorded$|provider/local/keeper\.keeper\.(note|syncFolder)$|wire\.|publisher\.(work\.)?(append|record|intend|note)$)`)
 
