@@ -213,8 +213,12 @@ func TestGarbageOfAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-2 * time.Hour)
-	for _, name := range []string{"spool-1.tmp", "attributes-2.tmp", "shallow-3.tmp", "spool-4.tmp"} {
+	half := filepath.Join(dir, "../../../local/.proof.json123") // of the provider's
+	for _, name := range []string{"spool-1.tmp", "attributes-2.tmp", "shallow-3.tmp", "spool-4.tmp", "new-5/HEAD", "tmp/incoming-6", "git/objects/info/.new-7", "../../../local/.proof.json123"} {
 		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(p, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -224,10 +228,21 @@ func TestGarbageOfAStore(t *testing.T) {
 			}
 		}
 	}
+	if err := os.Chtimes(filepath.Join(dir, "new-5"), old, old); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.c.GC(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
+	for _, empty := range []string{"git/objects/info", "git/objects", "git", "tmp"} {
+		if err := os.Remove(filepath.Join(dir, empty)); err != nil {
+			t.Error(err)
+		}
+	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 || filepath.Base(left[0]) != "spool-4.tmp" {
 		t.Errorf("left: %v", left)
+	}
+	if _, err := os.Lstat(half); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", half, err)
 	}
 }

@@ -488,7 +488,7 @@ func (c *Control) GC(ctx context.Context, dryRun bool) ([]string, error) {
 	for _, h := range halves {
 		lines = append(lines, "remove half-written file "+h)
 		if !dryRun {
-			_ = os.Remove(h)
+			_ = os.RemoveAll(h)
 		}
 	}
 	if driven > 0 {
@@ -531,18 +531,18 @@ func (c *Control) gcCheckouts(ctx context.Context, path string, dryRun bool) ([]
 	return []string{fmt.Sprintf("remove %d bytes of cached checkouts of %s", bytes, path)}, nil
 }
 
-// halfWritten are the temporary files that a crash left, old enough that nobody writes them any more: of durable
-// writes, under renameio's names (.NAME.json and digits), and of what a store gives git to read.
+// halfWritten are the temporary files and folders that a crash left, old enough that nobody writes them any more: of durable
+// writes, under renameio's names (.NAME.json and digits), of what a store gives git to read, and of stores that were being made.
 func (c *Control) halfWritten() ([]string, error) {
 	var old []string
-	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "setup/*/.*.json[0-9]*", "checks/.*.json[0-9]*", ".*.json[0-9]*",
-		"repos/*/*/spool-*.tmp", "repos/*/*/attributes-*.tmp", "repos/*/*/shallow-*.tmp"} {
+	for _, pattern := range []string{"attempts/*/.*.json[0-9]*", "manifests/.*.json[0-9]*", "base-checks/.*.json[0-9]*", "setup/*/.*.json[0-9]*", "checks/.*.json[0-9]*", "local/.*.json[0-9]*", ".*.json[0-9]*",
+		"repos/*/*/spool-*.tmp", "repos/*/*/attributes-*.tmp", "repos/*/*/shallow-*.tmp", "repos/*/*/new-*", "repos/*/*/tmp/incoming-*", "repos/*/*/git/.new-*", "repos/*/*/git/objects/info/.new-*"} {
 		found, err := filepath.Glob(filepath.Join(c.cfg.State, pattern))
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range found {
-			if fi, err := os.Lstat(f); err == nil && fi.Mode().IsRegular() && time.Since(fi.ModTime()) > time.Hour {
+			if fi, err := os.Lstat(f); err == nil && (fi.Mode().IsRegular() || fi.IsDir()) && time.Since(fi.ModTime()) > time.Hour {
 				old = append(old, f)
 			}
 		}

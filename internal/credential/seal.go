@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"filippo.io/age"
 	"github.com/google/renameio/v2"
@@ -31,11 +32,25 @@ func OpenSealer(path string) (*Sealer, error) {
 	if err != nil {
 		return nil, err
 	}
+	sweepKeys(filepath.Dir(path))
 	id, err := age.ParseX25519Identity(string(bytes.TrimSpace(b)))
 	if err != nil {
 		return nil, &sallyport.Error{Op: "read the minter's key", Code: sallyport.CodeCorrupt, Subject: path, Message: "it is no age identity; tokens sealed to it cannot be revoked"}
 	}
 	return &Sealer{id}, nil
+}
+
+// newKey is what a key is called while it is written.
+const newKey = ".minter-*"
+
+// sweepKeys removes what one who was killed while making a key has left; nobody takes a minute for it.
+func sweepKeys(dir string) {
+	halves, _ := filepath.Glob(filepath.Join(dir, newKey))
+	for _, h := range halves {
+		if fi, err := os.Lstat(h); err == nil && time.Since(fi.ModTime()) > time.Minute {
+			_ = os.Remove(h)
+		}
+	}
 }
 
 // makeKey writes the key beside its place and links it there, so that what is there is whole.
@@ -45,7 +60,7 @@ func makeKey(path string) error {
 		return err
 	}
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".minter-*") // mode 0600
+	f, err := os.CreateTemp(dir, newKey) // mode 0600
 	if err != nil {
 		return err
 	}

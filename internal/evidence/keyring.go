@@ -63,7 +63,7 @@ type validity struct {
 }
 
 // OpenKeyring opens the key folder and makes it, with a first key, where there is none; its parent must
-// exist. Wrong permissions or owner: CodeDenied. Files that contradict each other: CodeCorrupt; nothing is
+// exist. Wrong permissions or owner: CodeDenied. Files that contradict each other: CodeCorrupt; no key is
 // ever overwritten or removed to get further. Nothing needs to be closed.
 func OpenKeyring(dir string) (*Keyring, error) { return openKeyring(dir, time.Now) }
 
@@ -103,8 +103,19 @@ func (k *Keyring) locked(f func() error) error {
 	if err := syscall.Flock(int(l.Fd()), syscall.LOCK_EX); err != nil {
 		return k.fault(sallyport.CodeUnavailable, path, "cannot take the lock", err)
 	}
+	// Whoever writes has the lock, so what is half-written now is of one who was killed. It may hold a key.
+	halves, err := filepath.Glob(filepath.Join(k.dir, newFile))
+	if err != nil {
+		return k.fault(sallyport.CodeInvalid, k.dir, "cannot be searched", err)
+	}
+	for _, h := range halves {
+		_ = os.Remove(h)
+	}
 	return f()
 }
+
+// newFile is what a file is called while it is written.
+const newFile = ".new-*"
 
 // begin finds a folder without a current key: new, or left by a crash between a first key and its
 // appointment. In the second case that key is appointed; more than one can only mean that "current" was lost.
@@ -165,7 +176,7 @@ func (k *Keyring) writeValidity(p PublicKey) error {
 // write replaces a file as a whole: temporary file, fsync, rename, fsync of the folder.
 func (k *Keyring) write(name string, data []byte) error {
 	path := filepath.Join(k.dir, name)
-	f, err := os.CreateTemp(k.dir, ".new-*") // 0600
+	f, err := os.CreateTemp(k.dir, newFile) // 0600
 	if err != nil {
 		return k.fault(sallyport.CodeUnavailable, path, "cannot write", err)
 	}

@@ -49,6 +49,24 @@ func TestKeyringKeepsItsKey(t *testing.T) {
 	}
 }
 
+// What one who was killed has left of a key goes with the next who opens the folder.
+func TestKeyringKeepsNoHalf(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	if _, err := OpenKeyring(dir); err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(dir, ".new-123456789")
+	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenKeyring(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(half); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
 func TestKeyringManyOpenersOneKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	var wg sync.WaitGroup

@@ -98,7 +98,7 @@ func tidy(w *world.World) {
 func swept(w *world.World) {
 	w.T.Helper()
 	old := time.Now().Add(-30 * 24 * time.Hour)
-	for _, d := range []string{"quarantine", "attempts", "manifests", "base-checks", "checks", "setup", "repos"} {
+	for _, d := range []string{"quarantine", "attempts", "manifests", "base-checks", "checks", "setup", "repos", "local"} {
 		_ = filepath.WalkDir(filepath.Join(w.State, d), func(p string, _ fs.DirEntry, err error) error {
 			if err == nil && halfWritten(p) {
 				_ = os.Chtimes(p, old, old)
@@ -113,8 +113,18 @@ func swept(w *world.World) {
 			_ = os.Chtimes(filepath.Join(w.State, e.Name()), old, old)
 		}
 	}
+	publisher := filepath.Join(w.Home, ".config", "sallyport", "publisher")
+	_ = filepath.WalkDir(publisher, func(p string, _ fs.DirEntry, err error) error {
+		if err == nil && halfWritten(p) {
+			_ = os.Chtimes(p, old, old)
+		}
+		return nil
+	})
+	if _, err := os.Lstat(publisher); err == nil {
+		w.Command("", filepath.Join(filepath.Dir(w.Program()), "sallyport-publisher"), "reconcile").Want(0)
+	}
 	w.Sallyport("gc").Want(0)
-	for _, root := range []string{w.State, filepath.Join(w.Repo, ".git")} {
+	for _, root := range []string{w.State, filepath.Join(w.Repo, ".git"), publisher} {
 		_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 			if err == nil && halfWritten(p) {
 				w.T.Errorf("half-written and left: %s", p)
@@ -127,7 +137,14 @@ func swept(w *world.World) {
 // halfWritten: temporary names of ours (x.tmp, and .x12345 beside x) and of git (x.lock, tmp_pack_…).
 func halfWritten(path string) bool {
 	name := filepath.Base(path)
+	for _, begins := range []string{".new-", ".minter-", "incoming-"} {
+		if strings.HasPrefix(name, begins) {
+			return true
+		}
+	}
 	switch {
+	case strings.HasPrefix(name, "new-"):
+		return strings.Contains(path, "/state/repos/") && !strings.Contains(path, "/cache/") // those are swept when the next one is made
 	case strings.HasPrefix(name, "tmp_"):
 		return !strings.Contains(path, "/state/repos/") // git's own, in a checkout that is evicted as a whole
 	case strings.HasSuffix(name, ".tmp"):
