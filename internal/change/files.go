@@ -76,10 +76,10 @@ func makeDir(root int, path string) error {
 		return err
 	}
 	if err := unix.Mkdirat(root, path, 0o755); err != nil {
-		return unwritable(err)
+		return unwritable(at(path, err))
 	}
 	if err := unix.Fchmodat(root, path, 0o755, 0); err != nil {
-		return unwritable(err)
+		return unwritable(at(path, err))
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (w *fileWriter) write(l leaf) error {
 func (w *fileWriter) file(l leaf, size int64) error {
 	fd, err := unix.Openat(w.root, l.path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return unwritable(err)
+		return unwritable(at(l.path, err))
 	}
 	defer unix.Close(fd)
 	h := w.format.hasher("blob", size)
@@ -229,7 +229,7 @@ func (w *fileWriter) file(l leaf, size int64) error {
 				sum.Write(w.buf[:n])
 			}
 			if err := writeFull(fd, w.buf[:n]); err != nil {
-				return unwritable(err)
+				return unwritable(at(l.path, err))
 			}
 			left -= int64(n)
 			continue
@@ -249,14 +249,14 @@ func (w *fileWriter) file(l leaf, size int64) error {
 		mode = 0o755
 	}
 	if err := unix.Fchmod(fd, mode); err != nil {
-		return unwritable(err)
+		return unwritable(at(l.path, err))
 	}
 	if w.stamp == nil {
 		return nil
 	}
 	tv := timespecs(w.stamp(l))
 	if err := unix.UtimesNanoAt(w.root, l.path, tv[:], unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return unwritable(err)
+		return unwritable(at(l.path, err))
 	}
 	return nil
 }
@@ -295,17 +295,20 @@ func (w *fileWriter) link(l leaf, size int64) error {
 		return damaged(l.id)
 	}
 	if err := unix.Symlinkat(string(target), w.root, l.path); err != nil {
-		return unwritable(err)
+		return unwritable(at(l.path, err))
 	}
 	if w.stamp == nil {
 		return nil
 	}
 	tv := timespecs(w.stamp(l))
 	if err := unix.UtimesNanoAt(w.root, l.path, tv[:], unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return unwritable(err)
+		return unwritable(at(l.path, err))
 	}
 	return nil
 }
+
+// at names the file that the system's answer is about.
+func at(path string, err error) error { return fmt.Errorf("%+q: %w", path, err) }
 
 func timespecs(t time.Time) [2]unix.Timespec {
 	ts := unix.NsecToTimespec(t.UnixNano())

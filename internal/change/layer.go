@@ -93,7 +93,7 @@ func (l *layering) put(path string, was, e treeEntry, depth int) error {
 func whiteout(dir string, paths []string) error {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return unwritable(err)
+		return unwritable(at(dir, err))
 	}
 	defer unix.Close(fd)
 	for _, p := range paths {
@@ -101,7 +101,7 @@ func whiteout(dir string, paths []string) error {
 			return err
 		}
 		if err := unix.Mknodat(fd, p, unix.S_IFCHR, 0); err != nil {
-			return unwritable(err)
+			return unwritable(at(p, err))
 		}
 	}
 	return nil

@@ -433,7 +433,10 @@ func (b *root) hide() error {
 
 // seal makes the root itself read-only; what is mounted in it has its own attributes.
 func (b *root) seal() error {
-	return unix.MountSetattr(unix.AT_FDCWD, staging, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err := unix.MountSetattr(unix.AT_FDCWD, staging, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("make the root read-only: %w", err)
+	}
+	return nil
 }
 
 // pivot makes the staging folder "/" and detaches the host's root.
