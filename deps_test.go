@@ -69,7 +69,7 @@ var arrows = map[string]string{
 
 	// The corpus of attacks, and what makes them: the main job is started as a program, as a person starts it.
 	"internal/corpus":   "testdata/attacks",
-	"internal/selftest": "internal/change internal/collect internal/corpus internal/egress internal/publication internal/screen internal/wire",
+	"internal/selftest": "internal/approval internal/change internal/collect internal/corpus internal/egress internal/evidence internal/publication internal/screen internal/wire",
 }
 
 // testRooms are imported by tests only; what they import is not ruled.

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"sallyport.dev/sallyport"
+	"sallyport.dev/sallyport/internal/approval"
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/collect"
 	"sallyport.dev/sallyport/internal/corpus"
 	"sallyport.dev/sallyport/internal/egress"
+	"sallyport.dev/sallyport/internal/evidence"
 	"sallyport.dev/sallyport/internal/publication"
 	"sallyport.dev/sallyport/internal/screen"
 	"sallyport.dev/sallyport/internal/wire"
@@ -24,6 +26,8 @@ var rooms = map[string]func([]byte) (string, error){
 	"handover":            handover,
 	"hello":               hello,
 	"publication-request": publicationRequest,
+	"receipt":             receipt,
+	"approval":            personsApproval,
 	"host":                func(b []byte) (string, error) { n, err := egress.Host(string(b)); return n.String(), err },
 	"client-hello":        clientHello,
 	"text":                func(b []byte) (string, error) { return screen.Text(b), nil },
@@ -89,6 +93,29 @@ func hello(b []byte) (string, error) {
 func publicationRequest(b []byte) (string, error) {
 	q, err := publication.ReadRequest(bytes.NewReader(b))
 	return fmt.Sprint(q.PackBytes), err
+}
+
+// receipt reads the public keys that are trusted, an empty line, and what is said to be an Attempt's evidence by one of them.
+func receipt(b []byte) (string, error) {
+	trusted, envelope, _ := bytes.Cut(b, []byte("\n\n"))
+	keys, err := evidence.ParsePublicKeys(append(trusted, '\n'))
+	if err != nil {
+		return "", err
+	}
+	v, err := evidence.Verify(envelope, keys, evidence.Expect{})
+	p := v.Statement.Predicate
+	return fmt.Sprintf("%s %s", p.Decision.Decision, p.Result.Commit), err
+}
+
+// personsApproval reads the public key that may approve, in one line, and what is said to be an approval by it.
+func personsApproval(b []byte) (string, error) {
+	line, blob, _ := bytes.Cut(b, []byte("\n"))
+	key, err := approval.ParseKey("una", string(line))
+	if err != nil {
+		return "", err
+	}
+	a, by, err := approval.Verify(blob, []approval.AllowedKey{key})
+	return fmt.Sprintf("%s %s", by.Person, a.Evidence), err
 }
 
 // clientHello says the name that a TLS connection asks for.
