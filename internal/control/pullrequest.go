@@ -351,9 +351,13 @@ func askPublisher(ctx context.Context, q publication.Request, pack io.Reader) (r
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
 	werr := q.Write(conn, pack)
-	// A refusal may come before all was taken.
+	if c, ok := conn.(*net.UnixConn); ok && werr != nil {
+		_ = c.CloseWrite() // there comes no more: else each of the two would wait for the other
+	}
+	// A refusal may come before all was taken. Where it is we who sent less, it says nothing about the rest.
 	receipt, err = publication.ReadAnswer(conn)
-	if err != nil && werr != nil && sallyport.CodeOf(err) == sallyport.CodeUnknown {
+	hungUp := errors.Is(werr, unix.EPIPE) || errors.Is(werr, unix.ECONNRESET)
+	if err != nil && werr != nil && (!hungUp || sallyport.CodeOf(err) == sallyport.CodeUnknown) {
 		err = &sallyport.Error{Op: "publish", Code: sallyport.CodeUnavailable, Message: "the Publisher did not take the request", Err: werr}
 	}
 	return receipt, keys, err
