@@ -4,7 +4,7 @@ BIN     := bin
 PREFIX  ?= /usr/local
 export CGO_ENABLED = 0
 
-.PHONY: all build demo demo-forge test check bench load fuzz sim crash install clean
+.PHONY: all build demo demo-forge test check bench load fuzz sim crash containment install clean
 
 all: build
 
@@ -32,6 +32,10 @@ bench: build
 # More than a person does (docs/BENCHMARKS.md): LOAD="-only idle -idle 100" for less of it.
 load: build
 	$(GO) run ./tools/load $(LOAD)
+
+# What untrusted code can still do, here and under the peers: makes the table of docs/CONTAINMENT.md anew.
+containment: build
+	@scripts/containment.sh
 
 FUZZTIME ?= 20s
 fuzz:

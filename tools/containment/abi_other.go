@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package main
+
+func otherABI() result { return result{false, "none here"} }
