@@ -104,9 +104,7 @@ func (s *scene) watched(w *world.World, p fault.Party, stop *fault.Stop) (fault.
 // it did or not. The effects are those that a run of the program shows; testdata/effects.golden lists them, and a run with another
 // one fails. The whole takes long: `make crash`. Without -matrix some are tried, others each day.
 func TestMatrix(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("missing capability: only root can trace a keeper")
-	}
+	able(t)
 	began := time.Now()
 	if programs, symbols := filepath.Base(testkit.Programs(t)), filepath.Base(testkit.Symbols(t)); programs+"-symbols" != symbols {
 		t.Fatalf("the sources were edited meanwhile: %s, %s", programs, symbols)
@@ -144,6 +142,34 @@ func TestMatrix(t *testing.T) {
 		}
 	})
 	report(t, every, trials, time.Since(began))
+}
+
+// TestColumns: each column does what it says, at one call. Told that a folder could not be made, the program looks, and finds it.
+func TestColumns(t *testing.T) {
+	able(t)
+	s := &scene{args: func(*world.World, fault.Party) []string { return []string{"ps"} }}
+	for column, want := range map[fault.Column]struct {
+		made bool
+		code int
+	}{fault.Before: {false, -1}, fault.After: {true, -1}, fault.Lost: {true, 0}, fault.Refused: {false, 1}} {
+		w := world.New(t)
+		r, said := s.watched(w, fault.Command, &fault.Stop{Point: fault.Point{Party: fault.Command, By: "control.Open", Call: "mkdir", On: "state/manifests"}, Time: 1, Column: column})
+		_, err := os.Stat(filepath.Join(w.State, "manifests"))
+		if !r.Hit || (err == nil) != want.made || r.Code != want.code || want.code == 1 && !strings.Contains(said, "manifests") {
+			t.Errorf("%s: come to %v, made %v, exit %d\n%s", column, r.Hit, err == nil, r.Code, said)
+		}
+	}
+}
+
+// able skips a test where nothing can be traced.
+func able(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("missing capability: only root can trace a keeper")
+	}
+	if err := fault.Able(); err != nil {
+		t.Skipf("missing capability: tracing (ptrace): %v", err)
+	}
 }
 
 // slice is what is tried each time: some of each party, others each day.

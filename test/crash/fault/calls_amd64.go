@@ -24,7 +24,7 @@ type call struct {
 	err  unix.Errno // what it answers when it is made to fail
 }
 
-// calls are those that change anything beside the caller itself.
+// calls are those that change anything beside the caller itself. (With tgkill the runtime pokes its own threads.)
 var calls = map[uint64]call{
 	unix.SYS_OPENAT:            {"create", onAt, unix.ENOSPC},
 	unix.SYS_OPEN:              {"create", onPath, unix.ENOSPC},
@@ -82,7 +82,6 @@ var calls = map[uint64]call{
 	unix.SYS_VFORK:             {"start", onNone, unix.EAGAIN},
 	unix.SYS_FORK:              {"start", onNone, unix.EAGAIN},
 	unix.SYS_KILL:              {"kill", onNone, unix.EPERM},
-	unix.SYS_TGKILL:            {"kill", onNone, unix.EPERM},
 	unix.SYS_PIDFD_SEND_SIGNAL: {"kill", onNone, unix.EPERM},
 	unix.SYS_BIND:              {"bind", onSocket, unix.EADDRINUSE},
 	unix.SYS_LISTEN:            {"listen", onFile, unix.EADDRINUSE},

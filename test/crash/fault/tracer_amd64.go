@@ -60,8 +60,22 @@ func Run(cmd *exec.Cmd, o Options) (Result, error) {
 	if err == nil {
 		err = t.loop()
 	}
+	if t.rootLeft {
+		var ws unix.WaitStatus
+		_, _ = wait(t.root, &ws)
+	}
 	_ = cmd.Process.Release()
 	return t.r, err
+}
+
+// Able says why this process cannot trace others.
+func Able() error {
+	done := make(chan error)
+	go func() {
+		_, err := Run(exec.Command("true"), Options{})
+		done <- err
+	}()
+	return <-done
 }
 
 // tracer is for one thread of ours.
@@ -69,6 +83,7 @@ type tracer struct {
 	o         Options
 	r         Result
 	root      int
+	rootLeft  bool // it is not traced any more
 	threads   map[int]*thread
 	processes map[int]*process
 	passed    map[Point]int
@@ -145,7 +160,7 @@ func (t *tracer) next(ws *unix.WaitStatus) (int, error) {
 		}
 		pid := int(info.pid)
 		const exited, killed, dumped = 1, 2, 3
-		if ended := info.code == exited || info.code == killed || info.code == dumped; ended && t.threads[pid] == nil && ours(pid) {
+		if ended := info.code == exited || info.code == killed || info.code == dumped; ended && t.threads[pid] == nil && pid != t.root && ours(pid) {
 			if len(t.threads) == 0 {
 				return 0, unix.ECHILD
 			}
@@ -156,9 +171,9 @@ func (t *tracer) next(ws *unix.WaitStatus) (int, error) {
 	}
 }
 
-// ours reports whether the process was started by this program, and is not only traced by it.
+// ours reports whether it is a process, and no thread of one, that was started by this program.
 func ours(pid int) bool {
-	return statusOf(pid, "PPid") == os.Getpid()
+	return statusOf(pid, "Tgid") == pid && statusOf(pid, "PPid") == os.Getpid()
 }
 
 // statusOf is a number that the kernel tells of a thread; 0: it does not.
@@ -262,6 +277,7 @@ func (t *tracer) leave(tid int) error {
 		delete(t.processes, tid)
 	}
 	delete(t.threads, tid)
+	t.rootLeft = t.rootLeft || tid == t.root
 	return unix.PtraceDetach(tid)
 }
 
@@ -479,9 +495,6 @@ func (t *tracer) on(tid int, p *process, c call, info syscallInfo) string {
 			return ""
 		}
 		return t.o.Words.open(to)
-	}
-	if c.name == "kill" && int(int32(a[0])) == p.pid && (info.nr == unix.SYS_TGKILL || a[1] == 0) {
-		return "" // the runtime pokes its own threads
 	}
 	if (info.nr == unix.SYS_KILL || info.nr == unix.SYS_PIDFD_SEND_SIGNAL) && a[1] == 0 {
 		return "" // only asks whether it is there
