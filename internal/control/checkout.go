@@ -132,5 +132,8 @@ func (d *driver) layer(ctx context.Context, tree sallyport.ObjectID) (string, er
 	if err := d.store.Layer(ctx, d.m.BaseTree, tree, tmp); err != nil {
 		return "", err
 	}
-	return dir, os.Rename(tmp, dir)
+	if err := os.Rename(tmp, dir); err != nil {
+		return "", stateError(dir, err)
+	}
+	return dir, nil
 }

@@ -61,7 +61,10 @@ func (d *driver) copies(ctx context.Context) (string, error) {
 			return "", stateError(to, err)
 		}
 	}
-	return dir, os.Rename(tmp, dir)
+	if err := os.Rename(tmp, dir); err != nil {
+		return "", stateError(dir, err)
+	}
+	return dir, nil
 }
 
 // readCopy reads one regular file that lies within from, through no link that leads out of it. What the agent is

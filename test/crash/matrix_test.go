@@ -172,14 +172,26 @@ func able(t *testing.T) {
 	}
 }
 
-// slice is what is tried each time: some of each party, others each day.
+// onceFailed are points of which a trial has failed: each of theirs is always tried.
+var onceFailed = []fault.Point{
+	{Party: fault.Command, Call: "fsync", On: "state/attempts/att_ID", By: "control.syncFolder < control.Control.summarise"},
+	{Party: fault.Command, Call: "create", On: "state/attempts/att_ID/driver.log", By: "control.Control.StartDriver"},
+	{Party: fault.Driver, Call: "fsync", On: "state/local/.proof.jsonN", By: "provider/local.Provider.proved"},
+	{Party: fault.Driver, Call: "write", On: "a socket", By: "publication.writeJSON"},
+	{Party: fault.Driver, Call: "rename", On: "state/attempts/att_ID/layers/…", By: "control.driver.layer"},
+	{Party: fault.Keeper, Call: "write", On: "state/local/allocations/alc_ID/output", By: "provider/local/keeper.spool.Write"},
+}
+
+// slice is what is tried each time: what once failed, and some of each party, others each day.
 func slice(t *testing.T, all []*trial) (some []*trial) {
-	const n = 40
+	const n = 24
 	day := time.Now().UTC().YearDay()
 	step := max(1, len(all)/n)
 	t.Logf("day %d of the year: each %d. of %d", day, step, len(all))
-	for i := day % step; i < len(all); i += step {
-		some = append(some, all[i])
+	for i, c := range all {
+		if i%step == day%step || slices.Contains(onceFailed, c.Point) {
+			some = append(some, c)
+		}
 	}
 	return some
 }
@@ -405,6 +417,9 @@ func endedWell(w *world.World, id sallyport.AttemptID, rep sallyport.Report, cod
 	w.T.Helper()
 	if rep.Reason.Code == "" || rep.Reason.Message == "" {
 		w.T.Errorf("%s, exit %d, and no reason: %+v", rep.State, code, rep.Reason)
+	}
+	if rep.Reason.Code == "internal" && !strings.Contains(rep.Reason.Message, "journal.db") {
+		w.T.Errorf("a reason that is nobody's: %+v", rep.Reason)
 	}
 	if !slices.Contains([]int{10, 20, 30, 40}, code) {
 		w.T.Errorf("exit %d, %s: %+v\n%s", code, rep.State, rep.Reason, w.Story())
