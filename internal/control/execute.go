@@ -42,6 +42,9 @@ func (d *driver) execute(ctx context.Context) error {
 	d.startBaseChecks(ctx)
 	return d.standingOn(ctx, co, func(ctx context.Context) error {
 		return d.whileCut(ctx, func() error {
+			if ended, err := d.collected(ctx, f.Spec.Allocation); ended || err != nil {
+				return err
+			}
 			w, done, err := d.connect(ctx, f, rid)
 			if err != nil {
 				return err
@@ -60,6 +63,20 @@ func (d *driver) execute(ctx context.Context) error {
 			return d.collect(ctx, f, rid, w, exit)
 		})
 	})
+}
+
+// collected reports whether the result is in quarantine, and ends the sandbox that it came from: what failed before may have been
+// no wire but the record of that end, and then there is nobody to connect to any more.
+func (d *driver) collected(ctx context.Context, a sallyport.AllocationID) (bool, error) {
+	at, err := d.attempt(ctx)
+	if err != nil || at.Report.Bundle == "" {
+		return false, err
+	}
+	al, err := d.allocation(ctx, a)
+	if err != nil || al.State == sallyport.SandboxTerminated {
+		return true, err
+	}
+	return true, d.drop(ctx, al, "the result is in quarantine")
 }
 
 // cuts is how often the other end of a wire may be lost before its sandbox is given up.

@@ -39,11 +39,12 @@ func TestWords(t *testing.T) {
 	for path, want := range map[string]string{
 		"/tmp/w/state/attempts/att_06h2w4zj21yqbccsxhz7qczcyr/agent.log":                      "state/attempts/att_ID/agent.log",
 		"/tmp/w/state/local/allocations/alc_06h2w4zj21yqbccsxhz7qczcyr/data/home/x (deleted)": "state/local/allocations/alc_ID/data/…",
-		"/tmp/w/state/factory.json":  "state/factory.json",
-		"/tmp/w/said":                "world/said",
-		"/usr/bin/git":               "elsewhere",
-		"/sys/fs/cgroup/a/pids.max":  "cgroup: pids.max",
-		"/tmp/w/state/.x.json812345": "state/.x.jsonN",
+		"/tmp/w/state/factory.json":         "state/factory.json",
+		"/tmp/w/said":                       "world/said",
+		"/tmp/w/state/keys/.new-1234567890": "state/keys/.new-N",
+		"/usr/bin/git":                      "elsewhere",
+		"/sys/fs/cgroup/a/pids.max":         "cgroup: pids.max",
+		"/tmp/w/state/.x.json812345":        "state/.x.jsonN",
 	} {
 		if got := w.path(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
