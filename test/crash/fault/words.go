@@ -23,8 +23,7 @@ var placeholders = []struct {
 	{regexp.MustCompile(`/objects/(pack|info|[0-9a-f]{2})(/.*)?$`), "/objects/…"},
 	{regexp.MustCompile(`\b([a-z]{2,5})_[0-9a-z]{20,}`), "${1}_ID"},
 	{regexp.MustCompile(`\b[0-9a-hjkmnp-tv-z]{20,}\b`), "ID"},
-	{regexp.MustCompile(`\b[0-9]{3,}\b`), "N"},
-	{regexp.MustCompile(`\b[0-9a-f]{8,}\b`), "HEX"},
+	{regexp.MustCompile(`\b[0-9a-f]{8,}\b`), "N"},
 	{regexp.MustCompile(`[0-9]{3,}`), "N"},
 	{regexp.MustCompile(`(\.tmp|\.json|-)[0-9]+\b`), "${1}N"},
 }
