@@ -156,20 +156,54 @@ func (c *Control) Attach(ctx context.Context, id string, t Terminal) error {
 			_, _ = io.WriteString(t.Out, "\x1b[H\x1b[2J") // all of the output comes again
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		err = relay(conn, keys, t)
+		shown := &screenWriter{w: t.Out}
+		err = relay(conn, keys, Terminal{In: t.In, Out: shown, Size: t.Size, Resized: t.Resized})
 		stop()
 		conn.Close()
-		if ctx.Err() != nil || !c.driverLost(ctx, at.Report.Attempt, fence) {
+		if ctx.Err() != nil || shown.err != nil {
+			return err
+		}
+		if over, err := c.commandOver(ctx, at.Report.Attempt, fence); over || err != nil {
 			return err
 		}
 	}
 }
 
-// driverLost tells a command's end from its driver's: one that ended it still holds the lease that it had under fence.
-// The next driver may have it already, and be preparing.
-func (c *Control) driverLost(ctx context.Context, id sallyport.AttemptID, fence int64) bool {
-	now, err := c.journal.Attempt(ctx, id)
-	return err == nil && !commandEnded(now.Report.State) && (free(now.Lease) || now.Lease.Fence != fence)
+// screenWriter keeps what the person's own side refused, which is no driver's end.
+type screenWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (s *screenWriter) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err != nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// overPatience bounds the wait for a sign of what ended a session.
+const overPatience = 5 * time.Second
+
+// commandOver tells a command's end from its driver's, or from that of the connection alone, once the driver's side has ended.
+// Neither shows at once: a driver that dies closes its sockets before it is dead, and one whose command has ended records that
+// later. The next driver may have the lease already, and be preparing: it is not the one that had it under fence.
+func (c *Control) commandOver(ctx context.Context, id sallyport.AttemptID, fence int64) (bool, error) {
+	for end := time.Now().Add(overPatience); ; {
+		now, err := c.journal.Attempt(ctx, id)
+		if err != nil || commandEnded(now.Report.State) {
+			return true, err
+		}
+		if free(now.Lease) || now.Lease.Fence != fence || time.Now().After(end) {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case <-time.After(followPoll):
+		}
+	}
 }
 
 func commandEnded(s sallyport.AttemptState) bool {
