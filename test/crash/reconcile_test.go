@@ -84,14 +84,14 @@ func TestReconcileDestroysWhatNobodyKnows(t *testing.T) {
 	if !strings.Contains(dry.Out, "destroy local:") || strings.Contains(dry.Out, "destroyed") || !strings.Contains(dry.Out, string(lost)) || !strings.Contains(dry.Out, empty) || strings.Contains(dry.Out, "not-ours") {
 		t.Errorf("the dry run says\n%s", dry.Out)
 	}
-	if world.Dead(keeper) || world.Dead(first) {
+	if world.Dead(keeper) || world.Over(first) {
 		t.Error("the dry run ended a process")
 	}
 	if left := names(t, allocations); !slices.Equal(left, slices.Sorted(slices.Values([]string{string(lost), empty, "not-ours"}))) {
 		t.Errorf("after the dry run: %v", left)
 	}
 	w.Sallyport("reconcile").Want(0).Says("destroyed local:")
-	if !world.Dead(keeper) || !world.Dead(first) {
+	if !world.Dead(keeper) || !world.Over(first) {
 		t.Errorf("the lost sandbox still runs: keeper %d, first %d", keeper, first)
 	}
 	if left := names(t, allocations); !slices.Equal(left, []string{"not-ours"}) {

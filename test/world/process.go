@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/process"
 )
 
 // Process is one that bears a world's mark. It is ended by its exact pid only.
@@ -141,10 +143,16 @@ func (w *World) Kill(pid int) {
 	w.Await(fmt.Sprintf("the death of %d", pid), func() bool { return Dead(pid) })
 }
 
-// Dead: gone, or a zombie that its parent has not yet reaped.
+// Dead: gone, or a zombie as a whole that its parent has not yet reaped; only then others take it for dead.
 func Dead(pid int) bool {
-	s := StateOf(pid)
-	return s == "" || s == "Z" || s == "X"
+	_, err := process.Of(pid)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Over: nothing runs any more in the namespace of a sandbox's first process, whoever has yet to take note of it.
+func Over(first int) bool {
+	id, err := process.Of(first)
+	return err != nil || !id.NamespaceRuns()
 }
 
 // StateOf is the kernel's letter for what pid does; empty: it is gone.
