@@ -365,6 +365,42 @@ func TestForeignProcessUnderTheKeepersPID(t *testing.T) {
 	}
 }
 
+// A keeper stands beside hostile code: what it says that it and its sandboxes are is no reason to end a process that does not
+// bear the Allocation's id, nor to wait for it.
+func TestKeeperThatNamesAnother(t *testing.T) {
+	b := newBench(t)
+	l := b.start(b.spec("sh", "-c", "echo done"))
+	l.all()
+	l.Close()
+	if err := l.keeper().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the keeper is dead", func() bool { return !l.keeper().Alive() })
+	other := exec.Command("sleep", marker())
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	now, err := process.Of(other.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := json.Marshal(keeper.Self{ID: now, Sandboxes: []process.ID{now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.folder(l.spec.Allocation), keeper.FileSelf), j, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.destroy()
+	if !now.Alive() {
+		t.Error("a foreign process was killed")
+	}
+	if left := b.traces(l.spec.Allocation); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // PID 1 of a sandbox that ends has no arguments any more while processes of its namespace still run: neither Destroy nor a
 // keeper that takes over may take it for gone. Dead ones that nobody has taken note of are no reason to wait.
 func TestNamespaceThatIsStillEnding(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -62,7 +61,7 @@ func (p *Provider) remove(ctx context.Context, dir string, a sallyport.Allocatio
 	return removeFolder(p.trialFolder(a))
 }
 
-// endProcesses kills the keeper, the sandboxes it made and whatever bears the allocation's id in its arguments, and waits
+// endProcesses kills the keeper, the sandboxes it made and whatever else bears the allocation's id in its arguments, and waits
 // until none is left.
 func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) error {
 	deadline := time.Now().Add(destroyPatience)
@@ -86,19 +85,20 @@ func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) err
 	}
 }
 
-// running are the processes of an Allocation that are not dead yet: those its keeper recorded, whatever has become of their
-// arguments, and those nobody recorded. A sandbox's PID 1 stands for all of its namespace.
+// running are the processes of an Allocation that are not dead yet: those that bear its id, and of those that its keeper
+// recorded the ones on their way out, which bear it no longer. A sandbox's PID 1 stands for all of its namespace. What is
+// recorded and lives without the id is none of ours: a keeper's word ends nobody.
 func running(dir string, a sallyport.AllocationID) []process.ID {
 	left := strays(a)
 	self, err := readSelf(dir)
 	if err != nil {
 		return left
 	}
-	if self.Alive() && !slices.Contains(left, self.ID) {
+	if self.Ending() && self.Alive() {
 		left = append(left, self.ID)
 	}
 	for _, first := range self.Sandboxes {
-		if first.NamespaceRuns() && !slices.Contains(left, first) {
+		if first.Ending() && first.NamespaceRuns() {
 			left = append(left, first)
 		}
 	}
