@@ -23,6 +23,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/gateway"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/tools/sandbox"
 )
 
 const (
@@ -151,7 +152,7 @@ func (b *bench) inside(ctx context.Context, f *factory, self string, control, se
 	if err != nil {
 		return nil, err
 	}
-	spec, auth, err := f.spec(provider.Workspace{Path: "/work", Layers: []string{base}}, systemMounts(), "/home/agent", provider.Command{
+	spec, auth, err := f.Spec(provider.Workspace{Path: "/work", Layers: []string{base}}, sandbox.SystemMounts(), "/home/agent", provider.Command{
 		Argv: []string{"/work/client", clientRole, fmt.Sprintf("control.test:%d", control), fmt.Sprintf("server.test:%d", server)}, Dir: "/work",
 		Env: map[string]string{"PATH": "/usr/bin:/bin", "HOME": "/home/agent"}})
 	if err != nil {

@@ -9,52 +9,16 @@ import (
 	"time"
 
 	"sallyport.dev/sallyport"
-	"sallyport.dev/sallyport/internal/id"
 	"sallyport.dev/sallyport/internal/provider"
-	"sallyport.dev/sallyport/internal/provider/local"
+	"sallyport.dev/sallyport/tools/sandbox"
 )
 
 // factory is a local provider without a Mission Control.
-type factory struct {
-	*local.Provider
-	id sallyport.FactoryID
-}
+type factory struct{ *sandbox.Factory }
 
 func (b *bench) factory(name string) (*factory, error) {
-	raw, err := id.New(sallyport.FactoryPrefix)
-	if err != nil {
-		return nil, err
-	}
-	f := sallyport.FactoryID(raw)
-	p, err := local.Open(local.Config{Factory: f, Folder: filepath.Join(b.dir, name), Keeper: filepath.Join(b.programs, "sallyport-keeper"), Runner: filepath.Join(b.programs, "sallyport-runner")})
-	return &factory{p, f}, err
-}
-
-// systemMounts are what bare system programs need.
-func systemMounts() (ms []sallyport.Mount) {
-	for _, m := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/alternatives"} {
-		ms = append(ms, sallyport.Mount{Path: m, Mode: "ro", Reason: "system"})
-	}
-	return ms
-}
-
-// spec requires every layer that is required by default.
-func (f *factory) spec(ws provider.Workspace, mounts []sallyport.Mount, home string, cmd provider.Command) (provider.Spec, provider.Auth, error) {
-	var ids [2]string
-	for i, prefix := range []string{sallyport.AllocationPrefix, sallyport.AttemptPrefix} {
-		var err error
-		if ids[i], err = id.New(prefix); err != nil {
-			return provider.Spec{}, provider.Auth{}, err
-		}
-	}
-	secret, err := id.Secret()
-	if err != nil {
-		return provider.Spec{}, provider.Auth{}, err
-	}
-	return provider.Spec{Factory: f.id, Allocation: sallyport.AllocationID(ids[0]), Attempt: sallyport.AttemptID(ids[1]), Purpose: sallyport.PurposeExecute,
-		SecretSum: sallyport.Sum([]byte(secret)), Workspace: ws, Mounts: mounts, Home: home, Command: cmd,
-		Limits:  sallyport.Limits{Time: 10 * time.Minute, Memory: 4 << 30, PIDs: 4096, Disk: 10 << 30, Output: 64 << 20},
-		Require: sallyport.RequiredLayers(), LeaseTTL: 15 * time.Minute, Hold: time.Hour}, provider.Auth{Secret: secret, Fence: 1}, nil
+	f, err := sandbox.New(filepath.Join(b.dir, name), b.programs)
+	return &factory{f}, err
 }
 
 // lap is what is measured of one sandbox.

@@ -10,6 +10,7 @@ import (
 
 	"sallyport.dev/sallyport/internal/agent/agenttest"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/tools/sandbox"
 )
 
 // start: how long until the agent's first instruction, seen by its first byte of output.
@@ -32,7 +33,7 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	echo := func(ctx context.Context, laps *[]lap) (time.Duration, error) {
-		spec, auth, err := f.spec(provider.Workspace{Path: "/work", Layers: []string{base}}, systemMounts(), "/home/agent", provider.Command{
+		spec, auth, err := f.Spec(provider.Workspace{Path: "/work", Layers: []string{base}}, sandbox.SystemMounts(), "/home/agent", provider.Command{
 			Argv: []string{"/bin/echo", "hi"}, Dir: "/work", Env: map[string]string{"PATH": "/usr/bin:/bin", "HOME": "/home/agent"}})
 		if err != nil {
 			return 0, err

@@ -90,7 +90,7 @@ func (b *bench) insideOutside(ctx context.Context, f *factory, name, repo string
 	}
 	var started times
 	inside := contender{name: "inside", once: func(ctx context.Context) (time.Duration, error) {
-		spec, auth, err := f.spec(provider.Workspace{Path: repo, Layers: []string{base.Files}, GitDir: base.GitDir, Collect: true}, mounts, home, provider.Command{Argv: argv, Dir: repo, Env: inEnv})
+		spec, auth, err := f.Spec(provider.Workspace{Path: repo, Layers: []string{base.Files}, GitDir: base.GitDir, Collect: true}, mounts, home, provider.Command{Argv: argv, Dir: repo, Env: inEnv})
 		if err != nil {
 			return 0, err
 		}

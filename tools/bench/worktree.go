@@ -11,6 +11,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/tools/sandbox"
 )
 
 // worktree: how long until a command can read a file of a large base, its checkout cached. The checkout is
@@ -90,7 +91,7 @@ func (b *bench) ownWorktree(ctx context.Context, f *factory, repo string, n int,
 		if !co.Reused {
 			return 0, fmt.Errorf("the cache was not used")
 		}
-		spec, auth, err := f.spec(provider.Workspace{Path: repo, Layers: []string{co.Files}, GitDir: co.GitDir, Base: string(base.Commit), Collect: true}, systemMounts(), "/home/agent",
+		spec, auth, err := f.Spec(provider.Workspace{Path: repo, Layers: []string{co.Files}, GitDir: co.GitDir, Base: string(base.Commit), Collect: true}, sandbox.SystemMounts(), "/home/agent",
 			provider.Command{Argv: []string{"head", "-c1", fmt.Sprintf("part%02d/dir%03d/file99.txt", (n-1)/10000, (n-1)/100%100)}, Dir: repo, Env: map[string]string{"PATH": "/usr/bin:/bin", "HOME": "/home/agent"}})
 		if err != nil {
 			return 0, err

@@ -20,50 +20,22 @@ import (
 	"sallyport.dev/sallyport/internal/journal/sqlite"
 	"sallyport.dev/sallyport/internal/lifecycle"
 	"sallyport.dev/sallyport/internal/provider"
-	"sallyport.dev/sallyport/internal/provider/local"
+	"sallyport.dev/sallyport/tools/sandbox"
 )
 
-// provider is the local one, on the folder where a Mission Control of this state folder looks for its sandboxes.
-func (l *load) provider(state string, factory sallyport.FactoryID) (*local.Provider, error) {
-	return local.Open(local.Config{Factory: factory, Folder: filepath.Join(state, "local"), Keeper: filepath.Join(l.programs, "sallyport-keeper"), Runner: filepath.Join(l.programs, "sallyport-runner")})
-}
-
 // idleSpec is a sandbox with the default layers and a command that only sleeps.
-func (l *load) idleSpec(factory sallyport.FactoryID) (provider.Spec, provider.Auth, error) {
-	var ids [2]string
-	for i, prefix := range []string{sallyport.AllocationPrefix, sallyport.AttemptPrefix} {
-		var err error
-		if ids[i], err = id.New(prefix); err != nil {
-			return provider.Spec{}, provider.Auth{}, err
-		}
-	}
-	secret, err := id.Secret()
-	if err != nil {
-		return provider.Spec{}, provider.Auth{}, err
-	}
+func (l *load) idleSpec(f *sandbox.Factory) (provider.Spec, provider.Auth, error) {
 	base := filepath.Join(l.dir, "base")
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		return provider.Spec{}, provider.Auth{}, err
 	}
-	var mounts []sallyport.Mount
-	for _, m := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/alternatives"} {
-		mounts = append(mounts, sallyport.Mount{Path: m, Mode: "ro", Reason: "system"})
-	}
-	return provider.Spec{Factory: factory, Allocation: sallyport.AllocationID(ids[0]), Attempt: sallyport.AttemptID(ids[1]), Purpose: sallyport.PurposeExecute,
-		SecretSum: sallyport.Sum([]byte(secret)), Workspace: provider.Workspace{Path: "/work", Layers: []string{base}}, Mounts: mounts, Home: "/home/agent", Command: provider.Command{Argv: []string{"/usr/bin/sleep", "3600"}, Dir: "/work"},
-		Limits:  sallyport.Limits{Time: time.Hour, Memory: 4 << 30, PIDs: 4096, Disk: 10 << 30, Output: 64 << 20},
-		Require: sallyport.RequiredLayers(), LeaseTTL: time.Hour, Hold: time.Hour}, provider.Auth{Secret: secret, Fence: 1}, nil
+	return f.Spec(provider.Workspace{Path: "/work", Layers: []string{base}}, sandbox.SystemMounts(), "/home/agent", provider.Command{Argv: []string{"/usr/bin/sleep", "3600"}, Dir: "/work"})
 }
 
 // idleSandboxes makes them, each with its keeper, its runner and a sleeping command, weighs them and ends them.
 func (l *load) idleSandboxes(ctx context.Context) (err error) {
-	raw, err := id.New(sallyport.FactoryPrefix)
-	if err != nil {
-		return err
-	}
-	factory := sallyport.FactoryID(raw)
 	state := filepath.Join(l.dir, "idle")
-	p, err := l.provider(state, factory)
+	p, err := sandbox.New(filepath.Join(state, "local"), l.programs)
 	if err != nil {
 		return err
 	}
@@ -79,7 +51,7 @@ func (l *load) idleSandboxes(ctx context.Context) (err error) {
 		return g.Wait()
 	}
 	for range l.idle {
-		spec, auth, err := l.idleSpec(factory)
+		spec, auth, err := l.idleSpec(p)
 		if err != nil {
 			return errors.Join(err, end())
 		}
@@ -110,7 +82,7 @@ func (l *load) idleSandboxes(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Printf("  ended in %.1f s\n", time.Since(began).Seconds())
-	return nothingLeft(state, factory)
+	return nothingLeft(state, p.ID)
 }
 
 func allocations(resources []sallyport.ResourceID) (all []string) {
@@ -134,11 +106,11 @@ func (l *load) reconcile(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := l.provider(w.state, factory)
+	p, err := sandbox.Open(factory, filepath.Join(w.state, "local"), l.programs)
 	if err != nil {
 		return err
 	}
-	spec, _, err := l.idleSpec(factory)
+	spec, _, err := l.idleSpec(p)
 	if err != nil {
 		return err
 	}
