@@ -459,3 +459,29 @@ func again(w *world.World) {
 	}
 	tidy(w)
 }
+
+// TestTracedAndKilledByAnother: what a tracer has just seen may be gone when it looks closer.
+func TestTracedAndKilledByAnother(t *testing.T) {
+	able(t)
+	w := world.New(t)
+	w.Sallyport("ps").Want(0)
+	for i := range 300 {
+		cmd := w.Verb("ps")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := fault.Run(cmd, fault.Options{Party: fault.Command, Symbols: symbols(t), Words: &fault.Words{}})
+			ended <- err
+		}()
+		w.Await("the program", func() bool { return len(ended) > 0 || len(w.Processes()) > 0 })
+		time.Sleep(time.Duration(i%100) * 500 * time.Microsecond)
+		for _, p := range w.Processes() {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+		select {
+		case err := <-ended:
+			w.Must(err)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("the tracer waits for ever, the %d. time", i+1)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func Run(cmd *exec.Cmd, o Options) (Result, error) {
 	t.r.Seen = map[Point]*Seen{}
 	t.passed = map[Point]int{}
 	err := t.begin()
-	if err == nil {
+	if err == nil || errors.Is(err, unix.ESRCH) { // ESRCH: somebody has killed it already
 		err = t.loop()
 	}
 	if t.rootLeft {
@@ -122,6 +122,10 @@ func (t *tracer) begin() error {
 	if _, err := wait(t.root, &ws); err != nil {
 		return err
 	}
+	if ws.Signaled() { // killed by somebody before it was ours
+		t.r.Code = ws.ExitStatus()
+		return nil
+	}
 	if !ws.Stopped() {
 		return fmt.Errorf("the program did not start: %v", ws)
 	}
@@ -168,7 +172,14 @@ func (t *tracer) next(ws *unix.WaitStatus) (int, error) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		return wait(pid, ws)
+		// What was seen may be gone: a thread that was killed since. To wait for the first thread of its process would be for
+		// ever, since that one's end is told after those of the others, which are ours to take.
+		switch got, err := unix.Wait4(pid, ws, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil); {
+		case got == pid:
+			return pid, nil
+		case err != nil && err != unix.EINTR && err != unix.ECHILD:
+			return 0, err
+		}
 	}
 }
 
