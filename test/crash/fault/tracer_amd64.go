@@ -40,7 +40,6 @@ type Result struct {
 	Hit    bool     // the point was come to
 	Args   []string // of the process that it happened to
 	Answer int64    // what the call answered by itself
-	Stuck  bool     // for the caller: it had to be ended
 	Code   int      // the exit code of the command line; -1: a signal
 }
 
