@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,18 +27,56 @@ type Command struct {
 	Fork func(argv0 string, argv []string, attr *syscall.ProcAttr) (int, error)
 }
 
-// Start starts cmd as a child of this process. A thread of its own does it: it first runs before (joining
-// namespaces or a cgroup; may be nil), gives up every power for good, and forks. So the child is born
-// confined, no second program stands between, and the kernel tells this process how it ended.
-//
-// Errors name what could not be done; a program that is not there is CodeNotFound-shaped by os.ErrNotExist.
-// The returned master is nil unless cmd.Terminal.
+// Start starts cmd as a child of this process: Stage, and at once Staged.Start.
 func Start(p *contain.Prepared, before func() error, cmd Command) (pid int, master *os.File, err error) {
-	contain.Spend(func() { pid, master, err = startHere(p, before, cmd) })
-	return pid, master, err
+	return Stage(p, before, cmd).Start()
 }
 
-func startHere(p *contain.Prepared, before func() error, cmd Command) (int, *os.File, error) {
+// Staged is a Command whose thread stands ready to fork it.
+type Staged struct {
+	begin   chan struct{} // closed: go on
+	dropped chan struct{} // closed: it will not be started
+	done    chan struct{} // closed: the fields below are set
+	once    sync.Once     // of begin and dropped
+
+	pid    int
+	master *os.File
+	err    error
+}
+
+// Stage makes ready what starts cmd. A thread of its own does it: it first runs before (joining namespaces or a cgroup;
+// may be nil), gives up every power for good, and forks when it is told to. So the child is born confined, no second
+// program stands between, and the kernel tells this process how it ended. It ends with Start or Drop; until then its
+// thread holds on to what before has joined.
+func Stage(p *contain.Prepared, before func() error, cmd Command) *Staged {
+	s := &Staged{begin: make(chan struct{}), dropped: make(chan struct{}), done: make(chan struct{})}
+	go contain.Spend(func() {
+		defer close(s.done)
+		s.pid, s.master, s.err = s.run(p, before, cmd)
+	})
+	return s
+}
+
+// Start starts what was staged, once; a repeat gives the same answer.
+//
+// Errors name what could not be done; a program that is not there is CodeNotFound-shaped by os.ErrNotExist.
+// The returned master is nil unless Command.Terminal.
+func (s *Staged) Start() (pid int, master *os.File, err error) {
+	s.once.Do(func() { close(s.begin) })
+	<-s.done
+	return s.pid, s.master, s.err
+}
+
+// Drop gives up what was not started, and waits until nothing of it is left. After Start: nothing.
+func (s *Staged) Drop() {
+	s.once.Do(func() { close(s.dropped) })
+	<-s.done
+}
+
+var errDropped = errors.New("it was given up before it started")
+
+// run is the life of the thread.
+func (s *Staged) run(p *contain.Prepared, before func() error, cmd Command) (int, *os.File, error) {
 	if before != nil {
 		if err := before(); err != nil {
 			return 0, nil, err
@@ -49,41 +89,26 @@ func startHere(p *contain.Prepared, before func() error, cmd Command) (int, *os.
 	if err != nil {
 		return 0, nil, err
 	}
-	var close []int
+	files, master, opened, err := openFiles(cmd)
 	defer func() {
-		for _, fd := range close {
+		for _, fd := range opened {
 			unix.Close(fd)
 		}
 	}()
-	sys := &syscall.SysProcAttr{Setsid: true}
-	var files [3]uintptr
-	var master *os.File
-	if cmd.Terminal {
-		m, slave, err := openPTY()
-		if err != nil {
-			return 0, nil, fmt.Errorf("make a terminal: %w", err)
-		}
-		close = append(close, slave)
-		master = m
-		files = [3]uintptr{uintptr(slave), uintptr(slave), uintptr(slave)}
-		sys.Setctty, sys.Ctty = true, 0
-	} else {
-		null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return 0, nil, fmt.Errorf("open /dev/null: %w", err)
-		}
-		close = append(close, null)
-		files = [3]uintptr{fdOr(cmd.Stdin, null), fdOr(cmd.Stdout, null), 0}
-		files[2] = files[1]
-		if cmd.Stderr != nil {
-			files[2] = cmd.Stderr.Fd()
-		}
+	if err != nil {
+		return 0, nil, err
 	}
 	fork := cmd.Fork
 	if fork == nil {
 		fork = syscall.ForkExec
 	}
-	pid, err := fork(path, cmd.Argv, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files[:], Sys: sys})
+	err = errDropped
+	var pid int
+	select {
+	case <-s.begin:
+		pid, err = fork(path, cmd.Argv, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files[:], Sys: &syscall.SysProcAttr{Setsid: true, Setctty: cmd.Terminal}})
+	case <-s.dropped:
+	}
 	if err != nil {
 		if master != nil {
 			master.Close()
@@ -91,6 +116,27 @@ func startHere(p *contain.Prepared, before func() error, cmd Command) (int, *os.
 		return 0, nil, fmt.Errorf("start %s in %s: %w", path, cmd.Dir, err)
 	}
 	return pid, master, nil
+}
+
+// openFiles are cmd's first three descriptors, a terminal's other side, and what is to be closed once cmd has them.
+func openFiles(cmd Command) (files [3]uintptr, master *os.File, opened []int, err error) {
+	if cmd.Terminal {
+		m, slave, err := openPTY()
+		if err != nil {
+			return files, nil, nil, fmt.Errorf("make a terminal: %w", err)
+		}
+		return [3]uintptr{uintptr(slave), uintptr(slave), uintptr(slave)}, m, []int{slave}, nil
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return files, nil, nil, fmt.Errorf("open /dev/null: %w", err)
+	}
+	files = [3]uintptr{fdOr(cmd.Stdin, null), fdOr(cmd.Stdout, null), 0}
+	files[2] = files[1]
+	if cmd.Stderr != nil {
+		files[2] = cmd.Stderr.Fd()
+	}
+	return files, nil, []int{null}, nil
 }
 
 func fdOr(f *os.File, null int) uintptr {

@@ -26,7 +26,11 @@ func Hand(socket *os.File, files []*os.File) error {
 		if len(files) > 0 {
 			more = 1
 		}
-		if err := send(socket, []byte{more}, unix.UnixRights(fds...)); err != nil {
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
+		}
+		if err := send(socket, []byte{more}, rights); err != nil {
 			return err
 		}
 		if more == 0 {
@@ -39,9 +43,9 @@ func Hand(socket *os.File, files []*os.File) error {
 func Take(socket *os.File) ([]*os.File, error) {
 	var files []*os.File
 	for {
-		b, got, err := receive(socket, mostHanded)
+		b, got, err := receive(socket, 1, mostHanded)
 		files = append(files, got...)
-		if err == nil && (len(b) != 1 || b[0] > 1) {
+		if err == nil && (b[0] > 1) {
 			err = fmt.Errorf("expected a message of descriptors, got %d bytes", len(b))
 		}
 		if err != nil {
@@ -71,7 +75,7 @@ func Say(socket *os.File, b []byte, files ...*os.File) error {
 
 // Hear receives one message with at most one file (nil: none). A closed other end is an error.
 func Hear(socket *os.File) ([]byte, *os.File, error) {
-	b, files, err := receive(socket, 1)
+	b, files, err := receive(socket, maxMessage, 1)
 	if err != nil || len(files) == 0 {
 		return b, nil, err
 	}
@@ -79,7 +83,9 @@ func Hear(socket *os.File) ([]byte, *os.File, error) {
 }
 
 // HearMost receives one message with at most so many files, which the caller closes. A closed other end is an error.
-func HearMost(socket *os.File, most int) ([]byte, []*os.File, error) { return receive(socket, most) }
+func HearMost(socket *os.File, most int) ([]byte, []*os.File, error) {
+	return receive(socket, maxMessage, most)
+}
 
 func send(socket *os.File, b, rights []byte) error {
 	c, err := socket.SyscallConn()
@@ -101,12 +107,13 @@ func send(socket *os.File, b, rights []byte) error {
 	return err
 }
 
-func receive(socket *os.File, most int) ([]byte, []*os.File, error) {
+// receive takes one message of at most size bytes.
+func receive(socket *os.File, size, most int) ([]byte, []*os.File, error) {
 	c, err := socket.SyscallConn()
 	if err != nil {
 		return nil, nil, err
 	}
-	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*most))
+	b, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*most))
 	var n, oobn, flags int
 	var rerr error
 	err = c.Read(func(fd uintptr) bool {

@@ -79,6 +79,10 @@ func Init() {
 
 // prepareBlank makes what does not depend on a plan, most of all the first half of the root.
 func prepareBlank() (*root, error) {
+	// Nothing that is started from here gains a power; what we have is needed until the root stands (dropPowers).
+	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
+		return nil, fmt.Errorf("no_new_privs: %w", e)
+	}
 	if err := loopbackUp(); err != nil {
 		return nil, err
 	}
@@ -237,9 +241,6 @@ func dropPowers() error {
 	// all threads costs more than most of the start.
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&data[0])), 0); e != 0 {
 		return fmt.Errorf("drop capabilities: %w", e)
-	}
-	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
-		return fmt.Errorf("no_new_privs: %w", e)
 	}
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

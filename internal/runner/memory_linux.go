@@ -40,7 +40,7 @@ func PlanFile(p Plan) (*os.File, error) {
 
 // ReadPlan reads what PlanFile wrote; f stays the caller's and may be read again.
 func ReadPlan(f *os.File) (*Plan, error) {
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<20))
+	b, err := ReadMemory(f)
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}
@@ -56,6 +56,23 @@ func ReadPlan(f *os.File) (*Plan, error) {
 		p.Files[i].Data, content = content[:f.Size:f.Size], content[f.Size:]
 	}
 	return &p, nil
+}
+
+// maxMemory bounds what ReadMemory takes.
+const maxMemory = 64 << 20
+
+// ReadMemory reads the whole of a file of the trusted side's, in one piece. f stays the caller's and may be read again.
+func ReadMemory(f *os.File) ([]byte, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if fi.Size() > maxMemory {
+		return nil, fmt.Errorf("expected at most %d bytes, got %d", maxMemory, fi.Size())
+	}
+	b := make([]byte, fi.Size())
+	_, err = f.ReadAt(b, 0)
+	return b, err
 }
 
 func memory(b []byte) (*os.File, error) {

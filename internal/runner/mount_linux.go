@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"sallyport.dev/sallyport/internal/provider"
 )
 
 // workshop is where the new root is built, in a mount namespace of our own. Every Linux host has /sys, no
@@ -33,7 +35,7 @@ type root struct {
 	ready   *Ready
 }
 
-// newRoot makes what every root has, whatever the plan: /dev and /proc.
+// newRoot makes what every root has, whatever the plan: /dev, /proc, the stubs, and the folders that no host has as a link.
 func newRoot() (*root, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("make mounts private: %w", err)
@@ -54,7 +56,7 @@ func newRoot() (*root, error) {
 		return nil, err
 	}
 	b := &root{r: dir, plan: &Plan{}, used: map[int]bool{}}
-	for _, step := range []func() error{b.devices, b.proc} {
+	for _, step := range []func() error{b.devices, b.proc, b.own} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -83,7 +85,7 @@ func (b *root) skeleton() error {
 			}
 		}
 	}
-	for _, d := range append([]string{"/tmp", "/run", "/var"}, b.plan.Folders...) {
+	for _, d := range b.plan.Folders {
 		if err := b.mkdir(d, 0o755); err != nil {
 			return err
 		}
@@ -94,6 +96,25 @@ func (b *root) skeleton() error {
 		}
 		if err := b.r.WriteFile(rel(f.Name), f.Data, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// own makes what is the sandbox's own, and no host's.
+func (b *root) own() error {
+	for _, d := range []string{"/tmp", "/run", "/var/tmp", "/etc", provider.FilesFolder, provider.StubFolder} {
+		if err := b.mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
+	links := []Link{{Path: "/var/run", Target: "../run"}, {Path: "/etc/mtab", Target: "/proc/self/mounts"}}
+	for _, n := range Stubs() {
+		links = append(links, Link{Path: provider.StubFolder + "/" + n, Target: Inside})
+	}
+	for _, l := range links {
+		if err := b.link(l); err != nil {
+			return err
 		}
 	}
 	return nil

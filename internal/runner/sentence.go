@@ -4,6 +4,9 @@ package runner
 // leftover is found.
 const Name = "sallyport-runner"
 
+// Inside is where the runner's program shows itself in a sandbox, for its stubs.
+const Inside = "/run/sallyport/runner"
+
 // Stubs are the programs that mean nothing inside a sandbox: each answers with Sentence.
 func Stubs() []string {
 	return []string{"apt", "apt-get", "dnf", "yum", "apk", "pacman", "brew", "sudo", "su", "doas"}

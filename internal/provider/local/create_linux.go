@@ -32,8 +32,9 @@ func readSpec(dir string) (s provider.Spec, err error) {
 
 // recorded makes a sandbox with its spec on record: whole for every process that looks from before it is made, and durable
 // when recorded returns nil. What lives may hold something of the Allocation before that: a crash of the machine leaves
-// nothing that lives.
-func recorded(dir string, spec []byte, create func() error) error {
+// nothing that lives. create calls its argument where it begins to wait for others: to flush earlier would make it wait for
+// the disk at each folder that it makes.
+func recorded(dir string, spec []byte, create func(waits func()) error) error {
 	f, err := os.CreateTemp(dir, "."+fileSpec+"-") // only for its owner
 	if err != nil {
 		return stateError("create", dir, err)
@@ -46,8 +47,9 @@ func recorded(dir string, spec []byte, create func() error) error {
 		return stateError("create", dir, err)
 	}
 	durable := make(chan error, 1)
-	go func() { durable <- f.Sync() }()
-	err = create()
+	flush := sync.OnceFunc(func() { go func() { durable <- f.Sync() }() })
+	err = create(flush)
+	flush()
 	if serr := <-durable; err == nil && serr != nil {
 		err = stateError("create", dir, serr)
 	}
@@ -61,11 +63,11 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	id := p.resource(spec.Allocation)
 	dir := p.folder(spec.Allocation)
-	unlock, err := claimFolder(ctx, dir)
+	lock, err := claimFolder(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
+	defer lock.Close()
 	done, err := p.same(ctx, dir, spec)
 	if err != nil || done {
 		return id, err
@@ -76,7 +78,7 @@ func (p *Provider) Create(ctx context.Context, spec provider.Spec) (sallyport.Re
 	}
 	// Commit point: a crash before leaves an empty folder that bears the id; after, one that can be made
 	// again from its own spec. Either is found by List and removed by Destroy.
-	err = recorded(dir, b, func() error { return p.makeSandbox(ctx, dir, spec, false) })
+	err = recorded(dir, b, func(waits func()) error { return p.makeSandbox(ctx, lock, spec, waits) })
 	if err != nil {
 		if sallyport.CodeOf(err) != sallyport.CodeUnknown {
 			// It is certain that nothing was made; what removing does not reach, List still finds.
@@ -168,17 +170,17 @@ func exists(dir, name string) bool {
 // salvage starts a keeper that only serves what is left of an Allocation.
 func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error {
 	dir := p.folder(a)
-	unlock, err := lockFolder(ctx, dir)
+	lock, err := lockFolder(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if self, err := readSelf(dir); err == nil && self.Alive() {
+	defer lock.Close()
+	if kept(dir) {
 		return nil // another process was faster
 	}
 	spec, err := readSpec(dir)
 	if err != nil {
-		return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnknown, Subject: string(a), Message: "half-made: nothing to serve", Err: err}
+		return halfMade(a, err)
 	}
 	for len(running(dir, a)) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -186,32 +188,52 @@ func (p *Provider) salvage(ctx context.Context, a sallyport.AllocationID) error 
 		}
 		time.Sleep(5 * time.Millisecond) // the old keeper's PID 1 is on its way out
 	}
-	return p.makeSandbox(ctx, dir, spec, true)
+	return p.makeSandbox(ctx, lock, spec, nil)
 }
 
-// makeSandbox prepares everything that takes the caller's powers and hands it to a keeper, which outlives us.
-func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Spec, salvage bool) error {
+func halfMade(a sallyport.AllocationID, err error) error {
+	return &sallyport.Error{Op: "connect", Code: sallyport.CodeUnknown, Subject: string(a), Message: "half-made: nothing to serve", Err: err}
+}
+
+// makeSandbox prepares everything that takes the caller's powers and hands it to a keeper, which outlives us. lock is the
+// Allocation's folder. It calls waits when it has prepared; nil: only what is left of the Allocation is to be served.
+func (p *Provider) makeSandbox(ctx context.Context, lock *os.File, spec provider.Spec, waits func()) (err error) {
+	salvage, dir := waits == nil, lock.Name()
 	s, err := p.spareFor(spec.Allocation)
 	if err != nil {
 		return err
 	}
-	bound := sync.OnceValue(func() error { return p.bind(ctx, s, spec.Allocation) })
-	go bound()
+	var open handles
+	defer open.close()
+	settled := func() error { return nil }
 	defer func() {
-		_ = bound() // a keeper that bears the id later would be missed by whoever cleans up
+		_ = settled()
+		if err != nil {
+			s.end() // one that bears the id later would be missed by whoever cleans up
+		}
 		s.close()
-	}()
-	grouped := sync.OnceValues(func() (group, error) { return p.group(spec) })
-	go grouped()
-	defer func() {
-		g, _ := grouped()
-		g.close()
 	}()
 	if !s.ids.own {
 		if err := os.Chown(dir, s.ids.hostKeeper, s.ids.hostKeeper); err != nil {
 			return stateError("create", dir, err)
 		}
 	}
+	place := keeper.Place{Lock: lock, Log: open.keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600))}
+	if open.err != nil {
+		return stateError("create", dir, open.err)
+	}
+	settled = sync.OnceValue(func() error { return p.settle(ctx, s, spec.Allocation, place) })
+	if s.isUp() {
+		_ = settled() // at once, and not when another thread has come to it
+	} else {
+		go settled()
+	}
+	grouped := sync.OnceValues(func() (group, error) { return p.group(spec) })
+	go grouped()
+	defer func() {
+		g, _ := grouped()
+		g.close()
+	}()
 	b := &planner{spec: spec, ids: s.ids, dir: dir, users: s.users, runner: p.cfg.Runner}
 	defer b.closeFiles()
 	if err := b.build(p.cfg.Runner); err != nil {
@@ -227,16 +249,23 @@ func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Sp
 		Writable: []string{spec.Workspace.Path, spec.Home, "/tmp"}, HostPort: lures.port, Abstract: lures.abstract,
 		Env: environment(spec.Command.Env), ForbidNames: forbiddenNames, AllowNames: spec.Command.Placeholders, ForbidValues: forbiddenValues}
 	b.plan.NoOverlay = p.cfg.NoOverlay
-	var open handles
-	defer open.close()
-	h := keeper.Handed{Folder: open.keep(os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)), Sources: b.files,
-		Log: open.keep(os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600))}
+	h := keeper.Handed{Sources: b.files}
 	if !salvage {
 		h.Plan = open.keep(runner.PlanFile(b.plan))
 	}
 	if open.err != nil {
 		return stateError("create", dir, open.err)
 	}
+	if err := settled(); err != nil {
+		return err
+	}
+	if err := s.hand(ctx, h); err != nil {
+		return err
+	}
+	if waits != nil {
+		waits()
+	}
+	// The runner builds and tries meanwhile: it needs nothing of what follows.
 	t := keeper.Told{Wire: open.keep(listenIn(dir, socketWire)), Egress: open.keep(listenIn(dir, socketEgress))}
 	// A detached mount can be attached once: the collector's sandbox gets a set of its own.
 	again := &planner{spec: collectorSpec(spec), ids: s.ids, dir: dir, users: s.users, runner: p.cfg.Runner}
@@ -260,13 +289,6 @@ func (p *Provider) makeSandbox(ctx context.Context, dir string, spec provider.Sp
 			return err
 		}
 	}
-	if err := bound(); err != nil {
-		return err
-	}
-	if err := s.hand(ctx, h); err != nil {
-		return err
-	}
-	// The runner builds and tries meanwhile: it needs no cgroup.
 	group, err := grouped()
 	if err != nil {
 		return err
@@ -356,8 +378,9 @@ func outsideLayers(spec provider.Spec, g group) []sallyport.LayerReport {
 // it for ever.
 const lockPatience = time.Minute
 
-// lockFolder locks the folder that is dir once the lock is had. It is fs.ErrNotExist where there is none.
-func lockFolder(ctx context.Context, dir string) (func(), error) {
+// lockFolder opens and locks the folder that is dir once the lock is had, until it is closed. It is fs.ErrNotExist where
+// there is none.
+func lockFolder(ctx context.Context, dir string) (*os.File, error) {
 	patience := time.After(lockPatience)
 	for {
 		f, err := os.Open(dir)
@@ -369,21 +392,21 @@ func lockFolder(ctx context.Context, dir string) (func(), error) {
 			return nil, err
 		}
 		if isStill(f, dir) {
-			return func() { f.Close() }, nil
+			return f, nil
 		}
 		f.Close() // whoever had the lock has removed it
 	}
 }
 
 // claimFolder makes an Allocation's folder, unless it is there, and locks it.
-func claimFolder(ctx context.Context, dir string) (func(), error) {
+func claimFolder(ctx context.Context, dir string) (*os.File, error) {
 	for {
 		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 			return nil, stateError("create", dir, err)
 		}
-		unlock, err := lockFolder(ctx, dir)
+		lock, err := lockFolder(ctx, dir)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return unlock, err
+			return lock, err
 		}
 	}
 }

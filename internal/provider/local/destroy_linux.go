@@ -32,14 +32,11 @@ func (p *Provider) Destroy(ctx context.Context, id sallyport.ResourceID) error {
 		return err
 	}
 	dir := p.folder(a)
-	unlock, err := lockFolder(ctx, dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		unlock = func() {}
-	case err != nil:
+	lock, err := lockFolder(ctx, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	defer unlock()
+	defer lock.Close() // of none: nothing
 	return p.remove(ctx, dir, a)
 }
 

@@ -179,10 +179,14 @@ func (p *Provider) Connect(ctx context.Context, id sallyport.ResourceID, auth pr
 		return nil, err
 	}
 	dir := p.folder(a)
-	if _, err := p.status(a); err != nil {
-		return nil, err
+	spec, err := readSpec(dir)
+	if err != nil {
+		if _, err := p.status(a); err != nil {
+			return nil, err
+		}
+		return nil, halfMade(a, err)
 	}
-	if self, err := readSelf(dir); err != nil || !self.Alive() {
+	if !kept(dir) {
 		if err := p.salvage(ctx, a); err != nil {
 			return nil, err
 		}
@@ -200,11 +204,6 @@ func (p *Provider) Connect(ctx context.Context, id sallyport.ResourceID, auth pr
 	w, err := wire.Dial(ctx, c, a, auth)
 	if err != nil {
 		return nil, err
-	}
-	spec, err := readSpec(dir)
-	if err != nil {
-		w.Close()
-		return nil, stateError("connect", dir, err)
 	}
 	return &localWire{Client: w, dir: dir, hello: wire.Hello{Allocation: a, Secret: auth.Secret, Fence: auth.Fence}, sockets: keeper.Sockets(spec)}, nil
 }
@@ -304,6 +303,12 @@ func listenIn(dir, name string) (*os.File, error) {
 	l.SetUnlinkOnClose(false)
 	defer l.Close()
 	return l.File()
+}
+
+// kept reports whether there is a keeper that answers. One on its way out has closed its sockets already.
+func kept(dir string) bool {
+	self, err := readSelf(dir)
+	return err == nil && self.Alive() && !self.Ending()
 }
 
 func readSelf(dir string) (s keeper.Self, err error) {

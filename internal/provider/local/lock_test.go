@@ -18,7 +18,7 @@ func TestCreateBesideRemove(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lockFolder(b.ctx(), dir)
+	lock, err := lockFolder(b.ctx(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestCreateBesideRemove(t *testing.T) {
 		t.Fatalf("Create did not wait for the lock: %v", err)
 	default:
 	}
-	unlock()
+	lock.Close()
 	if err := <-made; err != nil {
 		t.Fatalf("Create: %v", err)
 	}
@@ -41,10 +41,10 @@ func TestCreateBesideRemove(t *testing.T) {
 	if err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v, %v", fi, err)
 	}
-	if unlock, err = lockFolder(b.ctx(), dir); err != nil {
+	if lock, err = lockFolder(b.ctx(), dir); err != nil {
 		t.Fatal(err)
 	}
-	unlock()
+	lock.Close()
 	if err := b.Destroy(b.ctx(), b.resource(spec.Allocation)); err != nil {
 		t.Fatal(err)
 	}

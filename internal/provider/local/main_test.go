@@ -103,6 +103,7 @@ func TestAsUser(t *testing.T) {
 	testkit.Skips(t, string(out), "TestIDSlots", "TestSpareWhoseIDsAreTaken", // an ordinary user has one id
 		"TestManagerOfAnotherUser",       // and cannot listen as another
 		"TestNamespaceThatIsStillEnding", // nor put a process into a sandbox from outside
+		"TestStopBeforeStartLeavesNoThread",
 		// Without a delegated cgroup, as here; the emulated guest has one.
 		"TestDestroyPrunesTheFactorysCgroups", "TestContract/the_memory_limit_ends_the_command", "TestContract/the_pids_limit_bounds_the_processes")
 }

@@ -67,8 +67,7 @@ func (b *planner) build(runnerPath string) error {
 		Hostname: "sallyport", NoAttach: s.Purpose == sallyport.PurposeValidate || s.Purpose == sallyport.PurposeBase, UID: b.ids.uid, GID: b.ids.gid, ChangeIDs: !b.ids.own,
 		Writable:   []string{s.Workspace.Path, s.Home, "/tmp", "/dev/shm"},
 		EgressPort: s.EgressPort, Redirect: s.Redirect, ShmBytes: max(s.Limits.Memory/2, 16<<20),
-		Folders: []string{"/var/tmp", "/etc", "/root", "/opt", "/home", "/mnt", "/srv"},
-		Links:   []runner.Link{{Path: "/var/run", Target: "../run"}, {Path: "/etc/mtab", Target: "/proc/self/mounts"}},
+		Folders: []string{"/root", "/opt", "/home", "/mnt", "/srv"},
 	}
 	b.plan.Files = b.identityFiles()
 	if err := b.dataFolders(); err != nil {
@@ -80,7 +79,12 @@ func (b *planner) build(runnerPath string) error {
 	if err := b.workspace(); err != nil {
 		return err
 	}
-	return b.stubs(runnerPath)
+	src, err := b.source(runnerPath, false)
+	if err != nil {
+		return err
+	}
+	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: runner.Inside, File: true, Exec: true})
+	return nil
 }
 
 // identityFiles are the few files of /etc that must speak of the sandbox and not of the host.
@@ -319,21 +323,6 @@ func (b *planner) overlayIn(lowers []string, target, data string, cache bool) er
 		o.Lowers = append(o.Lowers, src)
 	}
 	b.plan.Overlays = append(b.plan.Overlays, o)
-	return nil
-}
-
-// runnerInside is where the runner shows itself, for its stubs.
-const runnerInside = "/run/sallyport/runner"
-
-func (b *planner) stubs(runnerPath string) error {
-	src, err := b.source(runnerPath, false)
-	if err != nil {
-		return err
-	}
-	b.plan.Binds = append(b.plan.Binds, runner.Bind{Source: src, Target: runnerInside, File: true, Exec: true})
-	for _, n := range runner.Stubs() {
-		b.plan.Links = append(b.plan.Links, runner.Link{Path: provider.StubFolder + "/" + n, Target: runnerInside})
-	}
 	return nil
 }
 

@@ -124,7 +124,7 @@ func (p *Provider) runTrial(ctx context.Context, kind string, bound int64) (prov
 	defer end()
 	spec.Purpose = purposeTrial
 	spec.Limits = trialLimits
-	spec.Command.Argv = []string{runnerInside, kind, strconv.FormatInt(bound, 10)}
+	spec.Command.Argv = []string{runner.Inside, kind, strconv.FormatInt(bound, 10)}
 	defer func() {
 		dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyPatience)
 		defer cancel()

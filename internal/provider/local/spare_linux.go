@@ -24,8 +24,10 @@ type spare struct {
 	users  *users
 	socket *os.File // SOCK_SEQPACKET to the keeper
 
-	up  chan struct{} // closed once it waits, or cannot
-	err error         // why it cannot; after up
+	up      chan struct{} // closed once it waits, or cannot
+	err     error         // why it cannot; after up
+	process *os.Process   // the keeper's; after up; nil: it was not started
+	gone    chan struct{} // closed when that has ended
 }
 
 // newSpare starts one under ids, in the background.
@@ -46,10 +48,10 @@ func (p *Provider) begin(s *spare) error {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "control")
 	_ = unix.SetNonblock(pair[0], true) // so that waiting for it can be given up
-	s.socket, s.up = os.NewFile(uintptr(pair[0]), "keeper"), make(chan struct{})
+	s.socket, s.up, s.gone = os.NewFile(uintptr(pair[0]), "keeper"), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.up)
-		s.err = p.startKeeper(s.ids, theirs)
+		s.process, s.err = p.startKeeper(s.ids, theirs, s.gone)
 		theirs.Close()
 		if s.err == nil {
 			s.err = s.hear(context.Background(), goneBefore)
@@ -58,22 +60,22 @@ func (p *Provider) begin(s *spare) error {
 	return nil
 }
 
-// startKeeper starts a keeper that waits on control.
-func (p *Provider) startKeeper(ids mapping, control *os.File) error {
+// startKeeper starts a keeper that waits on control. gone is closed when it has ended.
+func (p *Provider) startKeeper(ids mapping, control *os.File, gone chan<- struct{}) (*os.Process, error) {
 	// It may move us to another cgroup, in which the keeper must be born.
 	detect()
 	// What a shell left open in us must not live on in a keeper.
 	if err := contain.SealDescriptors(); err != nil {
-		return err
+		return nil, err
 	}
 	runnerFile, err := os.Open(p.cfg.Runner)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer runnerFile.Close()
 	keeperFile, err := os.Open(p.cfg.Keeper)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer keeperFile.Close()
 	// By descriptor: the keeper's uid may not walk to where root has installed its programs.
@@ -84,10 +86,13 @@ func (p *Provider) startKeeper(ids mapping, control *os.File) error {
 	cmd.ExtraFiles = []*os.File{control, runnerFile, keeperFile}
 	cmd.SysProcAttr = ids.attributes(keeper.Capabilities())
 	if err := cmd.Start(); err != nil {
-		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Message: "the keeper could not be started in a user namespace", Hint: "see `sallyport doctor`", Err: err}
+		return nil, &sallyport.Error{Op: "create", Code: sallyport.CodeUnsupported, Message: "the keeper could not be started in a user namespace", Hint: "see `sallyport doctor`", Err: err}
 	}
-	go func() { _ = cmd.Wait() }()
-	return nil
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	return cmd.Process, nil
 }
 
 const keeperName = "sallyport-keeper"
@@ -102,33 +107,48 @@ func (s *spare) ready(ctx context.Context) error {
 	}
 }
 
-// bind gives the spare its Allocation's id. Once it returns nil, the processes are found by that id.
-func (s *spare) bind(ctx context.Context, a sallyport.AllocationID) error {
+// isUp reports whether s waits, or has failed.
+func (s *spare) isUp() bool {
+	select {
+	case <-s.up:
+		return true
+	default:
+		return false
+	}
+}
+
+// settle gives s its Allocation's id and its place. One that ended while it waited, which nobody may have seen yet, has a
+// keeper once more: it was given nothing.
+func (p *Provider) settle(ctx context.Context, s *spare, a sallyport.AllocationID, place keeper.Place) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	const gone = "the keeper ended before it had an allocation"
-	if err := runner.Say(s.socket, []byte(a), nil); err != nil {
-		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: gone, Err: err}
-	}
-	return s.hear(ctx, gone)
-}
-
-// bind has s bear its Allocation's id. One that ended while it waited, which nobody may have seen yet, has a keeper
-// once more: it was given nothing.
-func (p *Provider) bind(ctx context.Context, s *spare, a sallyport.AllocationID) error {
-	err := s.bind(ctx, a)
-	if err == nil || sallyport.CodeOf(err) != sallyport.CodeUnknown || ctx.Err() != nil {
-		return err
+	if place.Give(s.socket, a) == nil {
+		return nil
 	}
 	s.socket.Close()
 	if err := p.begin(s); err != nil {
 		return err
 	}
-	return s.bind(ctx, a)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := place.Give(s.socket, a); err != nil {
+		return &sallyport.Error{Op: "create", Code: sallyport.CodeUnknown, Message: goneBefore, Err: err}
+	}
+	return nil
 }
 
-// hand gives a bound spare what its sandbox is made of.
+// end ends a spare of which no sandbox came. Left alone, one that is stopped would keep the lock.
+func (s *spare) end() {
+	if !s.isUp() || s.process == nil {
+		return // given nothing, it ends with its socket
+	}
+	_ = s.process.Kill()
+	<-s.gone
+}
+
+// hand gives a settled spare what its sandbox is made of.
 func (s *spare) hand(ctx context.Context, h keeper.Handed) error {
 	if err := runner.Hand(s.socket, h.Files()); err != nil {
 		return s.refused(ctx, err)
@@ -207,9 +227,7 @@ func (p *Provider) Warm(ctx context.Context) error {
 
 // broken reports a spare that has failed or is dead already.
 func (s *spare) broken() bool {
-	select {
-	case <-s.up:
-	default:
+	if !s.isUp() {
 		return false
 	}
 	if s.err != nil {

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/process"
 	"sallyport.dev/sallyport/internal/provider"
+	"sallyport.dev/sallyport/internal/provider/local/keeper"
 	"sallyport.dev/sallyport/internal/runner"
 )
 
@@ -156,8 +159,8 @@ func TestSpareWhoseIDsAreTaken(t *testing.T) {
 	}
 }
 
-// A stopped spare bears the id before it is given anything, or is given nothing: the caller stops waiting, and
-// what is left is found and removed.
+// A stopped spare does nothing with what it was given: the caller stops waiting and ends it, and what is left is found
+// and removed.
 func TestSpareThatDoesNotAnswer(t *testing.T) {
 	b := newBench(t)
 	spare := b.warm()
@@ -178,11 +181,90 @@ func TestSpareThatDoesNotAnswer(t *testing.T) {
 	if err := b.Destroy(b.ctx(), b.resource(spec.Allocation)); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Kill(spare.PID, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
 	soon(t, "the spare ends", func() bool { return !spare.Alive() })
 	if left := b.traces(spec.Allocation); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// Who comes to a folder finds the keeper that was given it, though whoever gave it is dead and it has not come to that
+// yet: two keepers never meet there.
+func TestPlaceIsLockedUntilItsKeeperIsKnown(t *testing.T) {
+	b := newBench(t)
+	waits := b.warm()
+	spec, _ := b.spec("echo", "x")
+	dir := b.folder(spec.Allocation)
+	lock, err := claimFolder(b.ctx(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.spareFor(spec.Allocation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.ids.own {
+		if err := os.Chown(dir, s.ids.hostKeeper, s.ids.hostKeeper); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.Create(filepath.Join(dir, "keeper.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if err := unix.Kill(waits.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.settle(b.ctx(), s, spec.Allocation, keeper.Place{Lock: lock, Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	// All that the end of a process closes.
+	lock.Close()
+	s.close()
+	ctx, cancel := context.WithTimeout(b.ctx(), 100*time.Millisecond)
+	defer cancel()
+	if lock, err = lockFolder(ctx, dir); err == nil {
+		t.Error("the folder is not locked, and its keeper is not known there")
+		lock.Close()
+	}
+	if err := unix.Kill(waits.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = lockFolder(b.ctx(), dir); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	if self, err := readSelf(dir); err != nil || self.ID != waits {
+		t.Errorf("known there is %+v, %v", self, err)
+	}
+	soon(t, "the keeper ends with whoever gave it the place", func() bool { return !waits.Alive() })
+	if err := b.Destroy(b.ctx(), b.resource(spec.Allocation)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was about to be started and never was holds none of the sandbox's namespaces.
+func TestStopBeforeStartLeavesNoThread(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("missing capability: only root can look into a keeper")
+	}
+	b := newBench(t)
+	l := b.make(b.spec("echo", "x"))
+	if err := l.Stop(b.ctx(), "not wanted"); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/ns/mnt", l.keeper().PID))
+	if err != nil || len(threads) == 0 {
+		t.Fatal(threads, err)
+	}
+	for _, n := range threads {
+		ns, err := os.Readlink(n)
+		if err == nil {
+			seen[ns]++
+		}
+	}
+	if len(seen) != 1 {
+		t.Errorf("the keeper's threads are in the mount namespaces %v", seen)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"sort"
-	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,15 +36,11 @@ func (k *keeper) Start() error {
 	if k.sandbox == nil {
 		return &sallyport.Error{Op: "start", Code: sallyport.CodeConflict, Message: "the sandbox is gone"}
 	}
-	// Commit point: a crash before finds nothing started; a crash after finds a command that may have run. What
-	// leads to the fork is done meanwhile.
-	marked := make(chan error, 1)
-	go func() { marked <- k.mark(FileStarted) }()
-	mark := sync.OnceValue(func() error { return <-marked })
-	c, output, err := k.launch(mark)
-	if err := mark(); err != nil {
+	// Commit point: a crash before finds nothing started; a crash after finds a command that may have run.
+	if err := k.mark(FileStarted); err != nil {
 		return &sallyport.Error{Op: "start", Code: sallyport.CodeUnavailable, Message: "the mark could not be made durable", Err: err}
 	}
+	c, output, err := k.sandbox.launch()
 	k.started = true
 	if err != nil {
 		go k.finish(provider.Exit{Code: -1, Cause: "start", Message: startMessage(err)})
@@ -73,37 +67,64 @@ func startMessage(err error) string {
 	}
 }
 
-// launch starts the Spec's command inside, once may allows it; its output comes on the returned file.
-func (k *keeper) launch(may func() error) (*command, *os.File, error) {
+// staged is the Spec's command, about to start inside: whatever takes time and needs no mark is done already.
+type staged struct {
+	thread         *runner.Staged
+	output, inside *os.File // a pipe's two ends; nil: it has a terminal
+	err            error    // why there is no thread
+	launched       bool
+}
+
+// stage makes the command of s ready.
+func (k *keeper) stage(s *sandbox) *staged {
 	spec := k.setup.Spec.Command
-	cmd := runner.Command{Argv: spec.Argv, Dir: spec.Dir, Env: environ(spec.Env), Terminal: spec.Terminal}
-	var output *os.File
+	g := &staged{}
+	cmd := runner.Command{Argv: spec.Argv, Dir: spec.Dir, Env: environ(spec.Env), Terminal: spec.Terminal, Fork: k.cgroup.Start}
 	if !spec.Terminal {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return nil, nil, err
+		if g.output, g.inside, g.err = os.Pipe(); g.err != nil {
+			return g
 		}
-		defer w.Close()
-		output, cmd.Stdout = r, w
+		cmd.Stdout = g.inside
 	}
-	s := k.sandbox
-	cmd.Fork = func(argv0 string, argv []string, attr *syscall.ProcAttr) (int, error) {
-		if err := may(); err != nil {
-			return 0, err
-		}
-		return k.cgroup.Start(argv0, argv, attr)
+	g.thread = runner.Stage(k.prepared, s.enter, cmd)
+	return g
+}
+
+// launch starts the command; its output comes on the returned file. Once.
+func (s *sandbox) launch() (*command, *os.File, error) {
+	g := s.staged
+	if g.err != nil {
+		return nil, nil, g.err
 	}
-	pid, terminal, err := runner.Start(k.prepared, s.enter, cmd)
+	g.launched = true
+	pid, terminal, err := g.thread.Start()
+	if g.inside != nil {
+		g.inside.Close()
+	}
 	if err != nil {
-		if output != nil {
-			output.Close()
+		if g.output != nil {
+			g.output.Close()
 		}
 		return nil, nil, err
 	}
+	output := g.output
 	if terminal != nil {
 		output = terminal
 	}
 	return &command{pid: pid, terminal: terminal, began: time.Now()}, output, nil
+}
+
+// drop leaves nothing of a command that was not launched: its thread would hold the sandbox's namespaces.
+func (g *staged) drop() {
+	if g == nil || g.launched || g.err != nil {
+		return
+	}
+	g.thread.Drop()
+	for _, f := range []*os.File{g.output, g.inside} {
+		if f != nil {
+			f.Close()
+		}
+	}
 }
 
 func environ(env map[string]string) []string {

@@ -37,10 +37,34 @@ const (
 	FDExecutable = 5 // its own
 )
 
-// Handed is what a keeper is given first, once its Allocation is known: what its runner builds the sandbox of.
+// Place is what a keeper is given first, together with its Allocation's id.
+type Place struct {
+	// Lock is the allocation's folder, locked: whoever else wants to work there waits until this keeper is known there,
+	// even if the process that it comes from is gone.
+	Lock *os.File
+	Log  *os.File // the standard error of keeper and runners from here on
+}
+
+// Give gives it the id and the place.
+func (p Place) Give(socket *os.File, a sallyport.AllocationID) error {
+	return runner.Say(socket, []byte(a), p.Lock, p.Log)
+}
+
+// takePlace is the inverse of Give.
+func takePlace(control *os.File) (p Place, a sallyport.AllocationID, err error) {
+	name, f, err := runner.HearMost(control, 2)
+	if err == nil && len(f) != 2 {
+		closeAll(f)
+		err = fmt.Errorf("expected a folder and a log, got %d files", len(f))
+	}
+	if err != nil {
+		return Place{}, "", err
+	}
+	return Place{f[0], f[1]}, sallyport.AllocationID(name), nil
+}
+
+// Handed is what a keeper is given next: what its runner builds the sandbox of.
 type Handed struct {
-	Folder *os.File // the allocation's
-	Log    *os.File // the standard error of keeper and runners from here on
 	// Plan is handed through to the runner as it is: reading it here would cost every start. Nil: the command
 	// will not be started, and only what is left of the Allocation is served.
 	Plan    *os.File
@@ -49,27 +73,19 @@ type Handed struct {
 
 // Files are what to Hand to the keeper.
 func (h Handed) Files() []*os.File {
-	files := []*os.File{h.Folder, h.Log}
-	if h.Plan != nil {
-		files = append(append(files, h.Plan), h.Sources...)
+	if h.Plan == nil {
+		return nil
 	}
-	return files
+	return append([]*os.File{h.Plan}, h.Sources...)
 }
 
 // takeHanded is the inverse of Files, over a socket.
 func takeHanded(control *os.File) (h Handed, err error) {
 	f, err := runner.Take(control)
-	if err != nil {
-		return h, err
+	if err == nil && len(f) > 0 {
+		h.Plan, h.Sources = f[0], f[1:]
 	}
-	if len(f) < 2 {
-		return h, fmt.Errorf("expected a folder and a log, got %d files", len(f))
-	}
-	h.Folder, h.Log = f[0], f[1]
-	if len(f) > 2 {
-		h.Plan, h.Sources = f[2], f[3:]
-	}
-	return h, nil
+	return h, err
 }
 
 // Told is what a keeper is given while its runner builds.

@@ -3,7 +3,6 @@ package keeper
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -24,9 +23,8 @@ import (
 // The arguments are for those who look for keepers: allocation id (runner.Unnamed at first), factory id.
 //
 // It is started before there is an Allocation, holds nothing then, and ends with whoever started it. Over the
-// control socket it says Ready when its runner waits for a plan, hears the id of its Allocation, says Ready when
-// that stands in its arguments, takes what it is Handed and then what it is Told, and says one Ready about the
-// sandbox.
+// control socket it says Ready when its runner waits for a plan, takes the id of its Allocation and its Place, what it
+// is Handed and then what it is Told, and says one Ready about the sandbox.
 func Main() error {
 	// The kernel ends PID 1 of our sandboxes when the thread that started it ends: it must be this one.
 	runtime.LockOSThread()
@@ -50,17 +48,11 @@ func Main() error {
 		tell(control, err)
 		return err
 	}
-	name, _, err := runner.Hear(control)
+	place, allocation, err := takePlace(control)
 	if err != nil {
 		return nil // never used: the runner ends with us
 	}
-	// From here on we can be found and ended exactly. Only then are we given anything of the Allocation, and
-	// nobody else is while we live.
-	if err := runner.Bear(string(name)); err != nil {
-		return err
-	}
-	tell(control, nil)
-	err = k.start(control, first, sallyport.AllocationID(name))
+	err = k.start(control, first, allocation, place)
 	tell(control, err)
 	control.Close()
 	if err != nil {
@@ -126,23 +118,21 @@ func tell(control *os.File, err error) {
 	}
 }
 
-// start takes what it is Handed, has first build its sandbox of it, and makes itself ready meanwhile with what it
-// is Told.
-func (k *keeper) start(control *os.File, first *sandbox, allocation sallyport.AllocationID) error {
+// start takes its Place, has first build its sandbox of what it is Handed, and makes itself ready meanwhile with what
+// it is Told.
+func (k *keeper) start(control *os.File, first *sandbox, allocation sallyport.AllocationID, place Place) error {
+	// From here on we can be found and ended exactly. Only then is anything done with what is of the Allocation.
+	if err := runner.Bear(string(allocation)); err != nil {
+		return err
+	}
+	if err := k.settle(place, first); err != nil {
+		return err
+	}
 	h, err := takeHanded(control)
 	if err != nil {
 		return err
 	}
-	k.folder, k.log, k.sources, k.salvage = h.Folder, h.Log, h.Sources, h.Plan == nil
-	if err := unix.Dup3(int(k.log.Fd()), 2, 0); err != nil {
-		return err
-	}
-	if k.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", k.folder.Fd())); err != nil {
-		return err
-	}
-	if err := k.noteSelf(first); err != nil {
-		return err
-	}
+	k.sources, k.salvage = h.Sources, h.Plan == nil
 	var given error
 	if k.salvage {
 		first.kill() // it never bore the id: nobody takes it for the sandbox that is gone
@@ -165,6 +155,25 @@ func (k *keeper) start(control *os.File, first *sandbox, allocation sallyport.Al
 	return nil
 }
 
+// settle makes the keeper known in its place, and leaves that to others then.
+func (k *keeper) settle(p Place, first *sandbox) error {
+	defer p.Lock.Close()
+	k.log = p.Log
+	if err := unix.Dup3(int(k.log.Fd()), 2, 0); err != nil {
+		return err
+	}
+	// Opened anew: what was given stays locked as long as it is open anywhere.
+	fd, err := unix.Openat(int(p.Lock.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	k.folder = os.NewFile(uintptr(fd), "allocation")
+	if k.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+		return err
+	}
+	return k.noteSelf(first)
+}
+
 // noteSelf is seen by every process before a sandbox is given anything: from here on it and the keeper can be found and
 // ended exactly. Not synced: a crash of the machine leaves no process to find.
 func (k *keeper) noteSelf(sandboxes ...*sandbox) error {
@@ -184,7 +193,7 @@ func (k *keeper) takeRest(control *os.File) (wireSocket, egressSocket net.Listen
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := io.ReadAll(io.NewSectionReader(t.Setup, 0, 64<<20))
+	b, err := runner.ReadMemory(t.Setup)
 	t.Setup.Close()
 	if err != nil {
 		return nil, nil, err
@@ -234,6 +243,7 @@ func (k *keeper) proved(s *sandbox, given error) error {
 		s.kill()
 		return err
 	}
+	s.staged = k.stage(s)
 	// Not synced either, for the same reason as FileSelf.
 	if err := k.note(FileLayers, k.layers); err != nil {
 		return err

@@ -28,6 +28,7 @@ type sandbox struct {
 	pidfd   int
 	control *os.File
 	gone    chan struct{} // closed when PID 1, and so every process of its namespace, is dead
+	staged  *staged       // nil: no command is started in it
 }
 
 // startRunner starts a runner that waits for its plan; collects: for the collector's.
@@ -145,6 +146,7 @@ func receiveReady(c *os.File) (r runner.Ready, wayOut []*os.File, err error) {
 func (s *sandbox) kill() {
 	_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 	<-s.gone
+	s.staged.drop()
 	s.control.Close()
 	unix.Close(s.pidfd)
 }
