@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
@@ -33,6 +35,29 @@ func TestHashIsOverTheDocumentedBytes(t *testing.T) {
 	if got, err := hashOf(e); err != nil || got != sallyport.Sum([]byte(want)) {
 		t.Errorf("hash %s, %v; want that of %s", got, err, want)
 	}
+}
+
+// What appends is not what Check asks: they must not differ whatever an event's strings are.
+func TestTheChainsHashIsTheDocumentedOne(t *testing.T) {
+	texts := []string{"", "att_x", `a"b`, `a\b`, "a<b>&c", "\u2028", "é😀", "\x00\n\x7f", "\xff\xc3"}
+	rapid.Check(t, func(rt *rapid.T) {
+		text := func(name string) string {
+			return rapid.OneOf(rapid.SampledFrom(texts), rapid.String()).Draw(rt, name)
+		}
+		data, err := canonical(checkpoint(map[string]any{text("key"): text("value"), "n": rapid.Float64().Draw(rt, "n")}))
+		if err != nil {
+			data = json.RawMessage("null")
+		}
+		e := lifecycle.Event{
+			Seq: rapid.Int64Range(1, maxInt).Draw(rt, "seq"), Fence: rapid.Int64Range(0, maxInt).Draw(rt, "fence"), Data: data,
+			At: text("at"), Type: lifecycle.Type(text("type")), Attempt: sallyport.AttemptID(text("attempt")), Allocation: sallyport.AllocationID(text("allocation")), Prev: sallyport.Digest(text("prev")),
+		}
+		want, err1 := hashOf(e)
+		got, err2 := chainHash(e)
+		if (err1 == nil) != (err2 == nil) || got != want {
+			rt.Fatalf("%+v is chained under %s (%v), its hash is %s (%v)", e, got, err2, want, err1)
+		}
+	})
 }
 
 func TestTimesHaveOneForm(t *testing.T) {
@@ -88,6 +113,9 @@ func FuzzCanonical(f *testing.F) {
 		h2, err2 := hashOf(lifecycle.Event{Seq: 1, Data: one})
 		if err1 != nil || err2 != nil || h1 != h2 {
 			t.Fatalf("hashes %s %v, %s %v", h1, err1, h2, err2)
+		}
+		if h3, err := chainHash(lifecycle.Event{Seq: 1, Data: one}); err != nil || h3 != h1 {
+			t.Fatalf("chained under %s (%v), the hash is %s", h3, err, h1)
 		}
 	})
 }

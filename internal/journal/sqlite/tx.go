@@ -101,7 +101,7 @@ func (t *tx) saveHead() error {
 // chain gives e its place in the log and inserts it.
 func (t *tx) chain(e lifecycle.Event) (lifecycle.Event, error) {
 	e.Seq, e.Prev = t.head.seq+1, t.head.hash
-	h, err := hashOf(e)
+	h, err := chainHash(e)
 	if err != nil {
 		return e, err
 	}
