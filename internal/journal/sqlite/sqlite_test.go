@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	driver "modernc.org/sqlite"
+
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/journal/journaltest"
 )
@@ -39,6 +41,9 @@ func TestTheWriterIsDurable(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
 		}
+	}
+	if !driver.FdatasyncEnabled() {
+		t.Error("a commit waits for time stamps as well")
 	}
 }
 
