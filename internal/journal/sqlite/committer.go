@@ -11,10 +11,10 @@ import (
 // other processes wait for the lock.
 const maxBatch = 256
 
-// op is one append, lease change or the like. do runs in a savepoint on the committer's goroutine.
+// op is one append, lease change or the like. do runs on the committer's goroutine.
 type op struct {
 	ctx  context.Context
-	do   func(*tx) error
+	do   func(*draft) error
 	err  error
 	done chan struct{}
 }
@@ -25,6 +25,7 @@ type committer struct {
 	db    *DB
 	conn  *sql.Conn
 	stmts statements
+	known *known // nil: nothing
 	ops   chan *op
 
 	stop    chan struct{}
@@ -44,7 +45,7 @@ func newCommitter(ctx context.Context, db *DB, c *sql.Conn) (*committer, error) 
 
 // submit waits for do's transaction. If ctx ends before its turn has come nothing is done; once begun it is
 // waited for, because giving up in the middle would leave the outcome unknown.
-func (m *committer) submit(ctx context.Context, do func(*tx) error) error {
+func (m *committer) submit(ctx context.Context, do func(*draft) error) error {
 	o := &op{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
 	case <-m.stop:
@@ -99,54 +100,50 @@ func (m *committer) transact(batch []*op) {
 			close(o.done)
 		}
 	}()
-	if err := m.begin(); err != nil {
-		fail(batch, err)
-		return
-	}
-	t, err := m.newTx()
-	for i := 0; err == nil && i < len(batch); i++ {
-		err = m.one(t, batch[i])
-	}
-	if err == nil {
-		err = m.finish(t)
-	}
+	err := m.attempt(batch)
 	if err == nil {
 		return
 	}
-	_, _ = m.conn.ExecContext(context.Background(), "ROLLBACK") // SQLite may have rolled back already
+	_, _ = m.stmts.rollback.Exec() // SQLite may have rolled back already
+	m.known = nil
 	fail(batch, wrap("append", m.db.path, err))
 }
 
-func (m *committer) begin() error {
-	_, err := m.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE")
-	return wrap("append", m.db.path, err)
+// attempt returns what condemns the whole batch.
+func (m *committer) attempt(batch []*op) error {
+	t, err := m.begin()
+	for i := 0; err == nil && i < len(batch); i++ {
+		err = m.one(t, batch[i])
+	}
+	if err != nil {
+		return err
+	}
+	return m.finish(t)
 }
 
-// one runs o in a savepoint. An error of o's own goes to o; what is returned condemns the whole batch.
+// one has o drafted. An error of o's own goes to o; what is returned condemns the whole batch.
 func (m *committer) one(t *tx, o *op) error {
 	if err := o.ctx.Err(); err != nil {
 		o.err = wrap("append", m.db.path, err)
 		return nil
 	}
-	if err := t.exec(m.stmts.savepoint); err != nil {
+	d := t.draft()
+	err := o.do(d)
+	if err == nil {
+		t.keep(d)
+	}
+	o.err = wrap("append", m.db.path, err)
+	if endsTransaction(err) {
 		return err
 	}
-	head := t.head
-	o.err = wrap("append", m.db.path, o.do(t))
-	if o.err != nil {
-		t.head = head
-		if err := t.exec(m.stmts.rollback); err != nil {
-			return errors.Join(o.err, err) // SQLite gave the transaction up: disk full, I/O error
-		}
-	}
-	return t.exec(m.stmts.release)
+	return nil
 }
 
 func (m *committer) finish(t *tx) error {
-	if err := t.saveHead(); err != nil {
+	if err := t.write(); err != nil {
 		return err
 	}
-	_, err := m.conn.ExecContext(context.Background(), "COMMIT")
+	_, err := m.stmts.commit.Exec()
 	return err
 }
 
@@ -165,7 +162,7 @@ func (m *committer) close() error {
 }
 
 // write is how every change reaches the file.
-func (db *DB) write(ctx context.Context, do func(*tx) error) error {
+func (db *DB) write(ctx context.Context, do func(*draft) error) error {
 	if db.commit == nil {
 		return closedError()
 	}

@@ -35,7 +35,7 @@ func TestTheWriterIsDurable(t *testing.T) {
 	db := openAt(t, filepath.Join(t.TempDir(), "journal.db"), Options{})
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "trusted_schema": "0"} {
 		var got string
-		err := db.write(t.Context(), func(*tx) error {
+		err := db.write(t.Context(), func(*draft) error {
 			return db.commit.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got)
 		})
 		if err != nil || got != want {

@@ -13,14 +13,15 @@ import (
 
 // statements are prepared once on the committer's connection.
 type statements struct {
-	savepoint, rollback, release *sql.Stmt
-	readHead, writeHead          *sql.Stmt
-	insertEvent                  *sql.Stmt
-	readAttempt, writeAttempt    *sql.Stmt
-	writeChanges                 *sql.Stmt
-	readAllocation, writeAlloc   *sql.Stmt
-	readLease, writeLease        *sql.Stmt
-	all                          []*sql.Stmt
+	begin, commit, rollback    *sql.Stmt
+	readVersion                *sql.Stmt
+	readHead, writeHead        *sql.Stmt
+	insertEvent                *sql.Stmt
+	readAttempt, writeAttempt  *sql.Stmt
+	writeChanges               *sql.Stmt
+	readAllocation, writeAlloc *sql.Stmt
+	readLease, writeLease      *sql.Stmt
+	all                        []*sql.Stmt
 }
 
 func prepare(ctx context.Context, c *sql.Conn) (statements, error) {
@@ -29,9 +30,10 @@ func prepare(ctx context.Context, c *sql.Conn) (statements, error) {
 		to  **sql.Stmt
 		sql string
 	}{
-		{&s.savepoint, `SAVEPOINT one`},
-		{&s.rollback, `ROLLBACK TO one`},
-		{&s.release, `RELEASE one`},
+		{&s.begin, `BEGIN IMMEDIATE`},
+		{&s.commit, `COMMIT`},
+		{&s.rollback, `ROLLBACK`},
+		{&s.readVersion, `PRAGMA data_version`},
 		{&s.readHead, `SELECT seq, hash, fence FROM head`},
 		{&s.writeHead, `UPDATE head SET seq = ?, hash = ?, fence = ?`},
 		{&s.insertEvent, `INSERT INTO events (seq, at, type, attempt, allocation, fence, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
@@ -71,19 +73,90 @@ type head struct {
 	fence int64
 }
 
-// tx is the committer's open transaction.
+// tx is the committer's open transaction: what the drafts that were kept say together, each row once, to be written at its end.
 type tx struct {
-	db    *DB
-	stmts *statements
-	head  head
-	saved head
+	db      *DB
+	stmts   *statements
+	known   *known
+	written head // the file's
+	events  []lifecycle.Event
+	changed rows
 }
 
-func (m *committer) newTx() (*tx, error) {
-	t := &tx{db: m.db, stmts: &m.stmts}
-	err := m.stmts.readHead.QueryRow().Scan(&t.head.seq, &t.head.hash, &t.head.fence)
-	t.saved = t.head
-	return t, err
+// begin takes the write lock, and forgets what is known where somebody else has committed since.
+func (m *committer) begin() (*tx, error) {
+	if _, err := m.stmts.begin.Exec(); err != nil {
+		return nil, err
+	}
+	var version int64
+	if err := m.stmts.readVersion.QueryRow().Scan(&version); err != nil {
+		return nil, err
+	}
+	if m.known == nil || m.known.version != version || m.known.large() {
+		m.known = &known{version: version, rows: newRows()}
+		h := &m.known.head
+		if err := m.stmts.readHead.QueryRow().Scan(&h.seq, &h.hash, &h.fence); err != nil {
+			return nil, err
+		}
+	}
+	return &tx{db: m.db, stmts: &m.stmts, known: m.known, written: m.known.head, changed: newRows()}, nil
+}
+
+func (t *tx) draft() *draft { return &draft{tx: t, head: t.known.head, rows: newRows()} }
+
+// keep takes over what a draft says.
+func (t *tx) keep(d *draft) {
+	t.known.head = d.head
+	t.known.take(d.rows)
+	t.changed.take(d.rows)
+	t.events = append(t.events, d.events...)
+}
+
+// write puts it all into the file. An error condemns the transaction.
+func (t *tx) write() error {
+	for _, e := range t.events {
+		if err := t.exec(t.stmts.insertEvent, e.Seq, e.At, string(e.Type), string(e.Attempt), string(e.Allocation), e.Fence, string(e.Data), string(e.Prev), string(e.Hash)); err != nil {
+			return err
+		}
+	}
+	for id, r := range t.changed.attempts {
+		if err := t.writeAttempt(id, r); err != nil {
+			return err
+		}
+	}
+	for id, r := range t.changed.allocations {
+		text, err := r.text()
+		if err != nil {
+			return err
+		}
+		if err := t.exec(t.stmts.writeAlloc, string(id), r.intended, string(r.Attempt), r.Open(), text); err != nil {
+			return err
+		}
+	}
+	for id, l := range t.changed.leases {
+		h, err := json.Marshal(l.Holder)
+		if err != nil {
+			return err
+		}
+		if err := t.exec(t.stmts.writeLease, string(id), l.Fence, string(h), int64(l.Until), l.Released); err != nil {
+			return err
+		}
+	}
+	h := t.known.head
+	if h == t.written {
+		return nil
+	}
+	return t.exec(t.stmts.writeHead, h.seq, string(h.hash), h.fence)
+}
+
+func (t *tx) writeAttempt(id sallyport.AttemptID, r *attemptRow) error {
+	if r.changes != "" {
+		if err := t.exec(t.stmts.writeChanges, string(id), r.changes); err != nil {
+			return err
+		}
+		r.changes = "" // the file has them now
+	}
+	return t.exec(t.stmts.writeAttempt, string(id), r.created, string(r.state.Report.WorkOrder), r.state.Settled(), r.text)
 }
 
 func (t *tx) exec(st *sql.Stmt, args ...any) error {
@@ -91,84 +164,52 @@ func (t *tx) exec(st *sql.Stmt, args ...any) error {
 	return err
 }
 
-func (t *tx) saveHead() error {
-	if t.head == t.saved {
-		return nil
+func (t *tx) attempt(id sallyport.AttemptID) (*attemptRow, error) {
+	if r := t.known.attempts[id]; r != nil {
+		return r, nil
 	}
-	return t.exec(t.stmts.writeHead, t.head.seq, string(t.head.hash), t.head.fence)
-}
-
-// chain gives e its place in the log and inserts it.
-func (t *tx) chain(e lifecycle.Event) (lifecycle.Event, error) {
-	e.Seq, e.Prev = t.head.seq+1, t.head.hash
-	h, err := chainHash(e)
-	if err != nil {
-		return e, err
-	}
-	e.Hash = h
-	if err := t.exec(t.stmts.insertEvent, e.Seq, e.At, string(e.Type), string(e.Attempt), string(e.Allocation), e.Fence, string(e.Data), string(e.Prev), string(e.Hash)); err != nil {
-		return e, err
-	}
-	t.head.seq, t.head.hash = e.Seq, e.Hash
-	return e, nil
-}
-
-// attempt loads a projection without its Allocations and changes; the zero State where there is none.
-func (t *tx) attempt(id sallyport.AttemptID) (created int64, s lifecycle.State, err error) {
-	var text string
-	switch err := t.stmts.readAttempt.QueryRow(string(id)).Scan(&created, &text); {
+	r := &attemptRow{}
+	switch err := t.stmts.readAttempt.QueryRow(string(id)).Scan(&r.created, &r.text); {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, s, nil
+		return r, nil
 	case err != nil:
-		return 0, s, err
+		return nil, err
 	}
-	s, err = decodeState(t.db.path, text, "")
-	return created, s, err
+	var err error
+	if r.state, err = decodeState(t.db.path, r.text, ""); err != nil {
+		return nil, err
+	}
+	t.known.attempts[id] = r
+	return r, nil
 }
 
-func (t *tx) saveAttempt(created int64, s lifecycle.State) error {
-	state, changes, err := encodeState(s)
-	if err != nil {
-		return err
+func (t *tx) allocation(id sallyport.AllocationID) (*allocationRow, error) {
+	if r := t.known.allocations[id]; r != nil {
+		return r, nil
 	}
-	r := s.Report
-	if changes != "" {
-		if err := t.exec(t.stmts.writeChanges, string(r.Attempt), changes); err != nil {
-			return err
-		}
-	}
-	return t.exec(t.stmts.writeAttempt, string(r.Attempt), created, string(r.WorkOrder), s.Settled(), state)
-}
-
-func (t *tx) allocation(id sallyport.AllocationID) (intended int64, a lifecycle.Allocation, err error) {
+	r := &allocationRow{}
 	var text string
-	switch err := t.stmts.readAllocation.QueryRow(string(id)).Scan(&intended, &text); {
+	switch err := t.stmts.readAllocation.QueryRow(string(id)).Scan(&r.intended, &text); {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, a, nil
+		return r, nil
 	case err != nil:
-		return 0, a, err
+		return nil, err
 	}
-	a, err = decodeAllocation(t.db.path, text)
-	return intended, a, err
+	var err error
+	if r.Allocation, err = decodeAllocation(t.db.path, text); err != nil {
+		return nil, err
+	}
+	t.known.allocations[id] = r
+	return r, nil
 }
 
-func (t *tx) saveAllocation(intended int64, a lifecycle.Allocation) error {
-	text, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return t.exec(t.stmts.writeAlloc, string(a.ID), intended, string(a.Attempt), a.Open(), string(text))
-}
-
-// lease is the last lease of an Attempt, nil where there never was one.
 func (t *tx) lease(id sallyport.AttemptID) (*journal.Held, error) {
-	return scanLease(t.stmts.readLease.QueryRow(string(id)))
-}
-
-func (t *tx) saveLease(r journal.Held) error {
-	h, err := json.Marshal(r.Holder)
-	if err != nil {
-		return err
+	if l, ok := t.known.leases[id]; ok {
+		return l, nil
 	}
-	return t.exec(t.stmts.writeLease, string(r.Attempt), r.Fence, string(h), int64(r.Until), r.Released)
+	l, err := scanLease(t.stmts.readLease.QueryRow(string(id)))
+	if err == nil {
+		t.known.leases[id] = l
+	}
+	return l, err
 }
