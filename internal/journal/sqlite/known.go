@@ -48,11 +48,15 @@ type attemptRow struct {
 	state   lifecycle.State
 	text    string // JSON of state without changes
 	changes string // JSON of the changes; empty: as the file has them
+	stored  stored
 }
+
+// stored is what the file has of an Attempt, which decides how its row is written.
+type stored struct{ exists, ended bool }
 
 // next is a copy to fold into.
 func (r *attemptRow) next() *attemptRow {
-	return &attemptRow{created: r.created, state: r.state.Clone(), changes: r.changes}
+	return &attemptRow{created: r.created, state: r.state.Clone(), changes: r.changes, stored: r.stored}
 }
 
 func (r *attemptRow) encode() error {

@@ -17,7 +17,8 @@ type statements struct {
 	readVersion                *sql.Stmt
 	readHead, writeHead        *sql.Stmt
 	insertEvent                *sql.Stmt
-	readAttempt, writeAttempt  *sql.Stmt
+	readAttempt, insertAttempt *sql.Stmt
+	writeState, writeEnded     *sql.Stmt
 	writeChanges               *sql.Stmt
 	readAllocation, writeAlloc *sql.Stmt
 	readLease, writeLease      *sql.Stmt
@@ -37,9 +38,10 @@ func prepare(ctx context.Context, c *sql.Conn) (statements, error) {
 		{&s.readHead, `SELECT seq, hash, fence FROM head`},
 		{&s.writeHead, `UPDATE head SET seq = ?, hash = ?, fence = ?`},
 		{&s.insertEvent, `INSERT INTO events (seq, at, type, attempt, allocation, fence, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.readAttempt, `SELECT created, state FROM attempts WHERE id = ?`},
-		{&s.writeAttempt, `INSERT INTO attempts (id, created, work_order, ended, state) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET ended = excluded.ended, state = excluded.state`},
+		{&s.readAttempt, `SELECT created, ended, state FROM attempts WHERE id = ?`},
+		{&s.insertAttempt, `INSERT INTO attempts (id, created, work_order, ended, state) VALUES (?, ?, ?, ?, ?)`},
+		{&s.writeState, `UPDATE attempts SET state = ? WHERE created = ?`}, // apart from ended, which is in an index
+		{&s.writeEnded, `UPDATE attempts SET ended = ? WHERE created = ?`},
 		{&s.writeChanges, `INSERT INTO changes (attempt, body) VALUES (?, ?) ON CONFLICT (attempt) DO UPDATE SET body = excluded.body`},
 		{&s.readAllocation, `SELECT intended, body FROM allocations WHERE id = ?`},
 		{&s.writeAlloc, `INSERT INTO allocations (id, intended, attempt, open, body) VALUES (?, ?, ?, ?, ?)
@@ -156,7 +158,17 @@ func (t *tx) writeAttempt(id sallyport.AttemptID, r *attemptRow) error {
 		}
 		r.changes = "" // the file has them now
 	}
-	return t.exec(t.stmts.writeAttempt, string(id), r.created, string(r.state.Report.WorkOrder), r.state.Settled(), r.text)
+	was, ended := r.stored, r.state.Settled()
+	r.stored = stored{true, ended}
+	if !was.exists {
+		return t.exec(t.stmts.insertAttempt, string(id), r.created, string(r.state.Report.WorkOrder), ended, r.text)
+	}
+	if ended != was.ended {
+		if err := t.exec(t.stmts.writeEnded, ended, r.created); err != nil {
+			return err
+		}
+	}
+	return t.exec(t.stmts.writeState, r.text, r.created)
 }
 
 func (t *tx) exec(st *sql.Stmt, args ...any) error {
@@ -168,10 +180,10 @@ func (t *tx) attempt(id sallyport.AttemptID) (*attemptRow, error) {
 	if r := t.known.attempts[id]; r != nil {
 		return r, nil
 	}
-	r := &attemptRow{}
-	switch err := t.stmts.readAttempt.QueryRow(string(id)).Scan(&r.created, &r.text); {
+	r := &attemptRow{stored: stored{exists: true}}
+	switch err := t.stmts.readAttempt.QueryRow(string(id)).Scan(&r.created, &r.stored.ended, &r.text); {
 	case errors.Is(err, sql.ErrNoRows):
-		return r, nil
+		return &attemptRow{}, nil
 	case err != nil:
 		return nil, err
 	}
