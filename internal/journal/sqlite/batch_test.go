@@ -23,8 +23,9 @@ func together(t *testing.T, db *DB, calls ...func() error) []error {
 	t.Helper()
 	var wg sync.WaitGroup
 	begun, wait := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(begun) })
 	wg.Go(func() {
-		_ = db.write(context.Background(), func(*draft) error { close(begun); <-wait; return nil }) // only holds the committer up
+		_ = db.write(context.Background(), func(*draft) error { once(); <-wait; return nil }) // only holds the committer up
 	})
 	<-begun
 	errs := make([]error, len(calls))
@@ -136,6 +137,44 @@ func TestAnotherProcessBetweenTwoBatches(t *testing.T) {
 	}
 	_, err = ours.Append(t.Context(), &l, note(att, "late"))
 	wantCode(t, err, sallyport.CodeFenced)
+	if err := ours.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A transaction is drafted before it begins: if somebody else commits in between, it is drafted anew, refusals included.
+func TestAnotherProcessBetweenDraftAndLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	ours, theirs := openAt(t, path, Options{}), openAt(t, path, Options{})
+	att, l := driven(t, ours)
+	early, err := ours.event(&l, note(att, "ours"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drafts := 0
+	errs := together(t, ours,
+		func() error {
+			return ours.write(t.Context(), func(d *draft) error {
+				if drafts++; drafts == 1 {
+					if _, err := theirs.Append(t.Context(), &l, move(att, sallyport.AttemptPreparing, 0), note(att, "theirs")); err != nil {
+						return err
+					}
+				}
+				_, err := d.append([]lifecycle.Event{early})
+				return err
+			})
+		},
+		func() error {
+			_, err := ours.Append(t.Context(), &l, move(att, sallyport.AttemptRunning, 0))
+			return err
+		}) // from queued it would be refused
+	if errs[0] != nil || errs[1] != nil || drafts != 2 {
+		t.Errorf("%v, drafted %d times", errs, drafts)
+	}
+	a, err := ours.Attempt(t.Context(), att)
+	if err != nil || a.Report.State != sallyport.AttemptRunning || !slices.Contains(a.Report.Notices, "ours") || !slices.Contains(a.Report.Notices, "theirs") {
+		t.Errorf("%+v, %v", a.Report, err)
+	}
 	if err := ours.Check(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"runtime"
 	"sync"
 )
 
@@ -11,7 +12,8 @@ import (
 // other processes wait for the lock.
 const maxBatch = 256
 
-// op is one append, lease change or the like. do runs on the committer's goroutine.
+// op is one append, lease change or the like. do runs on the committer's goroutine, and once more where the first time turns
+// out to have been in vain: only what it did last counts.
 type op struct {
 	ctx  context.Context
 	do   func(*draft) error
@@ -20,7 +22,7 @@ type op struct {
 }
 
 // committer owns the writing connection. It takes whatever waits, runs it in one transaction, and answers
-// everybody after the one commit.
+// everybody after the one commit. While that syncs it drafts the next.
 type committer struct {
 	db    *DB
 	conn  *sql.Conn
@@ -69,90 +71,106 @@ func (m *committer) submit(ctx context.Context, do func(*draft) error) error {
 
 func (m *committer) run() {
 	defer close(m.stopped)
-	for {
+	for t := m.newTx(); m.gather(t); t = m.transact(t) {
+	}
+}
+
+// gather adds what waits to t, once there is anything. false: the end.
+func (m *committer) gather(t *tx) bool {
+	select {
+	case <-m.stop:
+		return false
+	default:
+	}
+	for len(t.ops) == 0 {
 		select {
 		case <-m.stop:
-			return
+			return false
 		case o := <-m.ops:
-			m.transact(m.gather(o))
+			t.add(o)
 		}
 	}
-}
-
-func (m *committer) gather(first *op) []*op {
-	batch := []*op{first}
-	for len(batch) < maxBatch {
+	for len(t.ops) < maxBatch {
 		select {
 		case o := <-m.ops:
-			batch = append(batch, o)
+			t.add(o)
+			continue
 		default:
-			return batch
+		}
+		runtime.Gosched() // those who have just been answered often come again at once
+		if len(m.ops) == 0 {
+			break
 		}
 	}
-	return batch
+	return true
 }
 
-// transact runs a batch and answers it. The commit is the only commit point: killed before it, none of the
-// batch is in the journal; after it, all of it is.
-func (m *committer) transact(batch []*op) {
-	defer func() {
-		for _, o := range batch {
-			close(o.done)
-		}
-	}()
-	err := m.attempt(batch)
-	if err == nil {
-		return
-	}
-	_, _ = m.stmts.rollback.Exec() // SQLite may have rolled back already
-	m.known = nil
-	fail(batch, wrap("append", m.db.path, err))
-}
-
-// attempt returns what condemns the whole batch.
-func (m *committer) attempt(batch []*op) error {
-	t, err := m.begin()
-	for i := 0; err == nil && i < len(batch); i++ {
-		err = m.one(t, batch[i])
-	}
+// transact commits t, answers its ops, and returns the next one. The commit is the only commit point: killed before it, none of t
+// is in the journal; after it, all of it is.
+func (m *committer) transact(t *tx) *tx {
+	next, err := m.commit(t)
 	if err != nil {
-		return err
+		_, _ = m.stmts.rollback.Exec() // SQLite may have rolled back already
+		m.known = nil
+		t.fail(wrap("append", m.db.path, err))
 	}
-	return m.finish(t)
+	for _, o := range t.ops {
+		close(o.done)
+	}
+	return next
 }
 
-// one has o drafted. An error of o's own goes to o; what is returned condemns the whole batch.
-func (m *committer) one(t *tx, o *op) error {
-	if err := o.ctx.Err(); err != nil {
-		o.err = wrap("append", m.db.path, err)
-		return nil
+// commit returns the next transaction with what came in while this one was synced.
+func (m *committer) commit(t *tx) (next *tx, err error) {
+	if err = m.begin(t); err == nil {
+		err = t.write()
 	}
-	d := t.draft()
-	err := o.do(d)
-	if err == nil {
-		t.keep(d)
+	next = m.newTx()
+	if err != nil {
+		return next, err
 	}
-	o.err = wrap("append", m.db.path, err)
-	if endsTransaction(err) {
-		return err
+	synced := make(chan error, 1)
+	go func() { synced <- m.finish() }()
+	for {
+		waiting := m.ops
+		if len(next.ops) == maxBatch {
+			waiting = nil
+		}
+		select {
+		case o := <-waiting:
+			next.add(o)
+		case err := <-synced:
+			return next, err
+		}
 	}
-	return nil
 }
 
-func (m *committer) finish(t *tx) error {
-	if err := t.write(); err != nil {
+// begin takes the write lock. Where somebody else has committed since the last time, or our own last commit failed, nothing that was
+// known counts, and t is drafted anew.
+func (m *committer) begin(t *tx) error {
+	if _, err := m.stmts.begin.Exec(); err != nil {
 		return err
 	}
+	var version int64
+	if err := m.stmts.readVersion.QueryRow().Scan(&version); err != nil {
+		return err
+	}
+	if m.known == nil || m.known.version != version || m.known.large() {
+		m.known = &known{version: version, rows: newRows()}
+		h := &m.known.head
+		if err := m.stmts.readHead.QueryRow().Scan(&h.seq, &h.hash, &h.fence); err != nil {
+			return err
+		}
+	}
+	if t.known != m.known {
+		t.redraft(m.known)
+	}
+	return t.broken
+}
+
+func (m *committer) finish() error {
 	_, err := m.stmts.commit.Exec()
 	return err
-}
-
-// fail answers all of a batch alike, also those that had been refused: they were judged against events
-// that are now not there.
-func fail(batch []*op, err error) {
-	for _, o := range batch {
-		o.err = err
-	}
 }
 
 func (m *committer) close() error {

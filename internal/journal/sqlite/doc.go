@@ -10,8 +10,10 @@
 //
 // Concurrent appends of one process share a transaction, and so a sync. Each is drafted in memory, on what
 // those before it have drafted: a refused one leaves nothing. What was kept is then written, each row of a
-// projection once. Rows that were read or written are known in the next transaction as well, if it finds
-// that no other connection has committed in between (PRAGMA data_version).
+// projection once. Rows that were read or written are known to the next transaction as well, which is
+// drafted while the last one syncs. All of that counts only if the transaction, once it has the lock, finds
+// that no other connection has committed since (PRAGMA data_version) and that the last commit has not failed;
+// else its drafts are made anew. Nobody is answered before the commit.
 //
 // # Leases
 //

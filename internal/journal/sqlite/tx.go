@@ -75,36 +75,61 @@ type head struct {
 	fence int64
 }
 
-// tx is the committer's open transaction: what the drafts that were kept say together, each row once, to be written at its end.
+// tx is one transaction: its ops, and what the drafts that were kept say together, each row once, to be written at its end. It
+// can be drafted before it has begun, on what is known: committer.begin tells whether that held.
 type tx struct {
 	db      *DB
 	stmts   *statements
-	known   *known
-	written head // the file's
+	ops     []*op
+	known   *known // nil: nothing can be drafted yet
+	written head   // the file's
 	events  []lifecycle.Event
 	changed rows
+	broken  error // condemns all ops
 }
 
-// begin takes the write lock, and forgets what is known where somebody else has committed since.
-func (m *committer) begin() (*tx, error) {
-	if _, err := m.stmts.begin.Exec(); err != nil {
-		return nil, err
+func (m *committer) newTx() *tx {
+	t := &tx{db: m.db, stmts: &m.stmts}
+	t.rest(m.known)
+	return t
+}
+
+// rest drops all drafts and has the next ones rest on k.
+func (t *tx) rest(k *known) {
+	t.known, t.events, t.changed, t.broken = k, nil, newRows(), nil
+	if k != nil {
+		t.written = k.head
 	}
-	var version int64
-	if err := m.stmts.readVersion.QueryRow().Scan(&version); err != nil {
-		return nil, err
+}
+
+func (t *tx) redraft(k *known) {
+	t.rest(k)
+	for _, o := range t.ops {
+		t.draft(o)
 	}
-	if m.known == nil || m.known.version != version || m.known.large() {
-		m.known = &known{version: version, rows: newRows()}
-		h := &m.known.head
-		if err := m.stmts.readHead.QueryRow().Scan(&h.seq, &h.hash, &h.fence); err != nil {
-			return nil, err
+}
+
+func (t *tx) add(o *op) {
+	t.ops = append(t.ops, o)
+	if t.known != nil {
+		t.draft(o)
+	}
+}
+
+// draft has o drafted, and keeps it if o is content.
+func (t *tx) draft(o *op) {
+	err := o.ctx.Err()
+	if err == nil {
+		d := &draft{tx: t, head: t.known.head, rows: newRows()}
+		if err = o.do(d); err == nil {
+			t.keep(d)
 		}
 	}
-	return &tx{db: m.db, stmts: &m.stmts, known: m.known, written: m.known.head, changed: newRows()}, nil
+	o.err = wrap("append", t.db.path, err)
+	if endsTransaction(err) {
+		t.broken = err
+	}
 }
-
-func (t *tx) draft() *draft { return &draft{tx: t, head: t.known.head, rows: newRows()} }
 
 // keep takes over what a draft says.
 func (t *tx) keep(d *draft) {
@@ -112,6 +137,13 @@ func (t *tx) keep(d *draft) {
 	t.known.take(d.rows)
 	t.changed.take(d.rows)
 	t.events = append(t.events, d.events...)
+}
+
+// fail answers all ops alike, also those that had been refused: they were judged against events that are now not there.
+func (t *tx) fail(err error) {
+	for _, o := range t.ops {
+		o.err = err
+	}
 }
 
 // write puts it all into the file. An error condemns the transaction.
