@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -116,32 +116,39 @@ func canonical(rec journal.Record) (json.RawMessage, error) {
 	return c[1 : len(c)-1], nil
 }
 
+// exactNumbers takes what json.Marshal made.
 func exactNumbers(b []byte) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	for {
-		t, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		n, ok := t.(json.Number)
-		if !ok {
-			continue
-		}
-		if bytes.ContainsAny([]byte(n), ".eE") {
-			// From 1e21 on the canonical form has an exponent again; below it is an integer, which has to be exact.
-			if f, err := n.Float64(); err == nil && math.Abs(f) > maxInt && math.Abs(f) < 1e21 {
-				return errors.New(n.String() + " is beyond ±(2^53-1)")
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
 			}
-			continue
-		}
-		if i, err := n.Int64(); err != nil || i > maxInt || i < -maxInt {
-			return errors.New(n.String() + " is beyond ±(2^53-1)")
+		case c == '-' || '0' <= c && c <= '9':
+			n := len(b[i:]) - len(bytes.TrimLeft(b[i:], "+-.eE0123456789"))
+			if err := exactNumber(string(b[i : i+n])); err != nil {
+				return err
+			}
+			i += n - 1
 		}
 	}
+	return nil
+}
+
+func exactNumber(n string) error {
+	if strings.ContainsAny(n, ".eE") {
+		// From 1e21 on the canonical form has an exponent again; below it is an integer, which has to be exact.
+		if f, err := strconv.ParseFloat(n, 64); err == nil && math.Abs(f) > maxInt && math.Abs(f) < 1e21 {
+			return errors.New(n + " is beyond ±(2^53-1)")
+		}
+		return nil
+	}
+	if i, err := strconv.ParseInt(n, 10, 64); err != nil || i > maxInt || i < -maxInt {
+		return errors.New(n + " is beyond ±(2^53-1)")
+	}
+	return nil
 }
 
 func at(t time.Time) string { return t.UTC().Format(atLayout) }

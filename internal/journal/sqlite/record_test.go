@@ -69,14 +69,14 @@ func TestTimesHaveOneForm(t *testing.T) {
 
 func TestWhatCannotBeKeptExactlyIsRefused(t *testing.T) {
 	for _, bad := range []any{
-		map[string]any{"n": int64(1 << 53)}, []any{map[string]any{"x": []uint64{1 << 63}}}, json.RawMessage(`-9007199254740992`), json.RawMessage(`11E17`), json.RawMessage(`[-1e20]`),
+		map[string]any{"n": int64(1 << 53)}, []any{map[string]any{"x": []uint64{1 << 63}}}, json.RawMessage(`-9007199254740992`), json.RawMessage(`11E17`), json.RawMessage(`{"a\"9":"\\","b":[1,9007199254740992]}`), json.RawMessage(`[-1e20]`),
 		json.RawMessage("\"\xc3\x28\""), json.RawMessage(`{"a":`), make(chan int), strings.Repeat("x", maxData),
 	} {
 		_, err := canonical(checkpoint(bad))
 		wantCode(t, err, sallyport.CodeInvalid)
 	}
 	for in, want := range map[string]string{
-		`9007199254740991`: `9007199254740991`, `-9007199254740991`: `-9007199254740991`, `null`: `null`, `"<\u2028>"`: "\"<\u2028>\"",
+		`9007199254740991`: `9007199254740991`, `-9007199254740991`: `-9007199254740991`, `"9007199254740992\"9007199254740992"`: `"9007199254740992\"9007199254740992"`, `null`: `null`, `"<\u2028>"`: "\"<\u2028>\"",
 		`{"b":1,"a":2}`: `{"a":2,"b":1}`, `[ ]`: `[]`, `0.10`: `0.1`, `true`: `true`, `1E21`: `1e+21`, `1e15`: `1000000000000000`,
 	} {
 		if got, err := canonical(checkpoint(json.RawMessage(in))); err != nil || string(got) != want {
