@@ -90,7 +90,7 @@ func (c *Control) Check(ctx context.Context, id, name string) ([]sallyport.Check
 				return err
 			}
 			if b, ok := before[k.Name]; ok && compare(b, &r, "before") {
-				if err := d.remember(ctx, k, at.Imported, r); err != nil {
+				if r, err = d.remember(ctx, k, at.Imported, r); err != nil {
 					return err
 				}
 				if err := d.flaky(ctx, r); err != nil {

@@ -14,6 +14,7 @@ import (
 	"sallyport.dev/sallyport/internal/change"
 	"sallyport.dev/sallyport/internal/decision"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/screen"
 )
 
 // startBaseChecks runs the checks on the untouched base while the agent works. Validation waits for each
@@ -128,20 +129,37 @@ func (m *memory) reusable() bool {
 	return m.Result.Status == sallyport.CheckPassed && !rejects && !waits
 }
 
-// remember keeps an answer for later Attempts.
-func (d *driver) remember(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, r sallyport.CheckResult) error {
+// remember keeps an answer for later Attempts, and returns what it is beside the one that is there: that may have come while this
+// one was found, from another Attempt or from a driver that has taken this one over. Of two that do not agree a pass is none.
+func (d *driver) remember(ctx context.Context, k sallyport.Check, im *lifecycle.Imported, r sallyport.CheckResult) (sallyport.CheckResult, error) {
 	path, err := d.rememberedPath(ctx, "checks", k, im.Tree)
 	if err != nil || r.Status == sallyport.CheckError || r.Status == sallyport.CheckNotRun {
-		return err
+		return r, err
 	}
-	if r, err = d.cleanResult(r); err != nil {
-		return err
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return r, stateError(path, err)
 	}
-	b, err := json.Marshal(memory{d.id, r})
+	unlock, err := lockFile(filepath.Dir(path))
 	if err != nil {
-		return err
+		return r, err
 	}
-	return writeDurable(path, b)
+	defer unlock()
+	before, err := d.known(ctx, k, im)
+	if err != nil {
+		return r, err
+	}
+	if before != nil && r.Status == sallyport.CheckPassed { // a failure needs no other to count
+		compare(before.Result, &r, "in attempt "+screen.Short(before.Attempt))
+	}
+	clean, err := d.cleanResult(r)
+	if err != nil {
+		return r, err
+	}
+	b, err := json.Marshal(memory{d.id, clean})
+	if err != nil {
+		return r, err
+	}
+	return r, writeDurable(path, b)
 }
 
 // rememberedPath is where an outcome of a check on a tree is kept: its name is a digest of all that the outcome

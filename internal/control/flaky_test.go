@@ -38,7 +38,7 @@ func moody(t *testing.T, publish, more string) (*world, mood) {
 	return newWorld(t, map[string]string{
 		"sallyport.yaml": "version: 1\nchecks:\n  - {name: test, run: sh test.sh, timeout: 1m" + more + "}\npublish: {to: " + publish + ", approve: never}\n",
 		"value":          "wrong\n",
-		"test.sh":        "if [ -e sub.sh ]; then . ./sub.sh; elif grep -q bad ~/.npm/_cacache/mood; then echo not today; sleep 1; exit 1; fi\ngrep -q right value\n",
+		"test.sh":        "if [ -e sub.sh ]; then . ./sub.sh; elif grep -q bad ~/.npm/_cacache/mood; then echo not today; sleep 1; exit 1; fi\ngrep -q slow ~/.npm/_cacache/mood && sleep 2\ngrep -q right value\n",
 	}), m
 }
 
@@ -181,6 +181,50 @@ func TestFailureIsNotTriedAway(t *testing.T) {
 	}
 	if r := w.wanted("echo right > value; echo other > other").Report; r.State != sallyport.AttemptAccepted {
 		t.Errorf("another tree: %s: %+v", r.State, r.Reason)
+	}
+}
+
+// TestFailureThatCameMeanwhile: a pass that was found before another Attempt's failure was known, or by a driver that was overtaken
+// and wakes, does not take that failure's place.
+func TestFailureThatCameMeanwhile(t *testing.T) {
+	w, m := moody(t, "branch", "")
+	m.is("bad")
+	first := w.wanted("echo right > value")
+	if first.Report.State != sallyport.AttemptRejected {
+		t.Fatalf("%s: %+v", first.Report.State, first.Report.Reason)
+	}
+	state := filepath.Join(filepath.Dir(w.repo), "state")
+	known, err := filepath.Glob(filepath.Join(state, "checks", "*.json"))
+	if err != nil || len(known) != 1 {
+		t.Fatal(known, err)
+	}
+	aside := filepath.Join(t.TempDir(), "aside")
+	if err := os.Rename(known[0], aside); err != nil {
+		t.Fatal(err)
+	}
+	m.is("slow")
+	came := make(chan error, 1)
+	go func() { // while the second one's check runs
+		for t.Context().Err() == nil {
+			logs, _ := filepath.Glob(filepath.Join(state, "attempts", "*", "check-test*"))
+			if len(logs) < 2 {
+				time.Sleep(5 * time.Millisecond)
+				continue
+			}
+			came <- os.Rename(aside, known[0])
+			return
+		}
+	}()
+	again := w.wanted("echo right > value")
+	if err := <-came; err != nil {
+		t.Fatal(err)
+	}
+	if r := again.Report; r.State != sallyport.AttemptAwaitingApproval || r.Reason.Code != "check-flaky" {
+		t.Errorf("%s: %+v, %+v", r.State, r.Reason, r.Checks)
+	}
+	m.is("good")
+	if r := w.wanted("echo right > value").Report; r.State != sallyport.AttemptAwaitingApproval || r.Checks[0].Reused != "" {
+		t.Errorf("after that: %s: %+v", r.State, r.Checks)
 	}
 }
 

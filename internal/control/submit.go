@@ -122,6 +122,16 @@ func (c *Control) lockWorkOrder(w sallyport.WorkOrderID) (func(), error) {
 	if err != nil {
 		return nil, stateError(path, err)
 	}
+	f.Close()
+	return lockFile(path)
+}
+
+// lockFile locks a file or folder that is there and stays, among all processes that ask for it in this way.
+func lockFile(path string) (func(), error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, stateError(path, err)
+	}
 	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
 		if err != unix.EINTR {

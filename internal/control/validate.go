@@ -115,10 +115,7 @@ func (d *driver) judgeOnce(ctx context.Context, k sallyport.Check, im *lifecycle
 	if err != nil {
 		return r, err
 	}
-	if before != nil && r.Status == sallyport.CheckPassed { // a failure needs no other to count
-		compare(before.Result, &r, "in attempt "+screen.Short(before.Attempt))
-	}
-	return r, d.remember(ctx, k, im, r)
+	return d.remember(ctx, k, im, r)
 }
 
 // judge is everything observed of one check. Where a damaged checkout spoiled it, nothing was recorded, and it is

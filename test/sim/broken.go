@@ -27,5 +27,6 @@ const (
 	NeverConcludes Broken = "reconcile concludes nothing about an allocation whose create was never answered"
 	FailsTwice     Broken = "reconcile records as failed what is failed or orphaned already, and is refused"
 	LooksOnce      Broken = "the Publisher looks for a closed pull request before it pushes, and not before it opens one"
+	LastWord       Broken = "a pass that was found earlier takes the place of a failure that is remembered"
 	Unmarked       Broken = "reconcile destroys what it could not mark as orphaned"
 )

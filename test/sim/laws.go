@@ -16,8 +16,9 @@ import (
 // truth is what really happened, kept apart from what anybody recorded. Laws go by it.
 type truth struct {
 	agents   map[sallyport.AttemptID]*agent
-	answers  map[answer]bool                  // whether a check passes on a tree, really
-	ran      map[answer]sallyport.CheckStatus // on which trees checks ran in a sandbox of their own, and how it ended
+	answers  map[answer]bool // whether a check passes on a tree, really
+	passed   map[answer]bool // on which trees checks ran in a sandbox of their own, and whether they passed once
+	failures map[answer]bool // on which trees that they failed was remembered
 	trees    map[sallyport.ObjectID]sallyport.ObjectID
 	accepted map[sallyport.ObjectID]bool // commits
 	signed   map[sallyport.Digest]sallyport.ObjectID
@@ -39,7 +40,7 @@ type agent struct {
 }
 
 func newTruth() truth {
-	return truth{agents: map[sallyport.AttemptID]*agent{}, answers: map[answer]bool{}, ran: map[answer]sallyport.CheckStatus{}, trees: map[sallyport.ObjectID]sallyport.ObjectID{}, accepted: map[sallyport.ObjectID]bool{},
+	return truth{agents: map[sallyport.AttemptID]*agent{}, answers: map[answer]bool{}, passed: map[answer]bool{}, failures: map[answer]bool{}, trees: map[sallyport.ObjectID]sallyport.ObjectID{}, accepted: map[sallyport.ObjectID]bool{},
 		signed: map[sallyport.Digest]sallyport.ObjectID{}, until: map[sallyport.AttemptID]time.Duration{}, fences: map[sallyport.AttemptID]int64{}, drivers: map[sallyport.AttemptID]*party{}, receipts: map[string]int{}}
 }
 
@@ -78,7 +79,7 @@ func (t *truth) check(w *world, b *box) sallyport.CheckStatus {
 		s = sallyport.CheckPassed
 	}
 	if b.purpose == sallyport.PurposeValidate {
-		t.ran[k] = s
+		t.passed[k] = t.passed[k] || passes
 	}
 	return s
 }
@@ -186,12 +187,16 @@ func validated(w *world, h *happened) string {
 			return "evidence or commit of another tree"
 		}
 		for k := range w.order.Checks {
-			status, ran := w.truth.ran[answer{s.Report.Tree, k}]
+			a := answer{s.Report.Tree, k}
+			passed, ran := w.truth.passed[a]
 			if !ran {
 				return fmt.Sprintf("check %d did not run on %s", k, s.Report.Tree)
 			}
-			if e.Type == lifecycle.AttemptDecided && status != sallyport.CheckPassed {
-				return fmt.Sprintf("check %d %s on %s", k, status, s.Report.Tree)
+			if e.Type == lifecycle.AttemptDecided && !passed {
+				return fmt.Sprintf("check %d never passed on %s", k, s.Report.Tree)
+			}
+			if e.Type == lifecycle.AttemptDecided && w.truth.failures[a] {
+				return fmt.Sprintf("that check %d failed on %s was known", k, s.Report.Tree)
 			}
 		}
 		w.truth.accepted[s.Report.Commit] = true

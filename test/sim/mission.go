@@ -629,18 +629,23 @@ func (d *driver) judgeOnce(k int, tree sallyport.ObjectID) (sallyport.CheckResul
 	if known && before != r.Status && r.Status == sallyport.CheckPassed {
 		r.Status = sallyport.CheckFlaky
 	}
-	if r.Status == sallyport.CheckError {
-		return r, nil
+	if r.Status != sallyport.CheckError {
+		r.Status, err = d.remember(answer{tree, k}, r.Status)
 	}
-	return r, d.remember(answer{tree, k}, r.Status)
+	return r, err
 }
 
-func (d *driver) remember(a answer, s sallyport.CheckStatus) error {
+// remember keeps s, beside what another may have kept meanwhile.
+func (d *driver) remember(a answer, s sallyport.CheckStatus) (sallyport.CheckStatus, error) {
 	if err := d.step("the answer is remembered"); err != nil {
-		return err
+		return s, err
+	}
+	if was, known := d.w.disk.remembered[a]; known && was != s && s == sallyport.CheckPassed && d.w.opt.Broken != LastWord {
+		s = sallyport.CheckFlaky
 	}
 	d.w.disk.remembered[a] = s
-	return nil
+	d.w.truth.failures[a] = d.w.truth.failures[a] || s == sallyport.CheckFailed
+	return s, nil
 }
 
 // onBase is the check on the untouched base, once. Of a real driver it runs beside the agent, in threads of its own.
@@ -652,7 +657,11 @@ func (d *driver) onBase(k int) (sallyport.CheckStatus, error) {
 	if err != nil || s == sallyport.CheckError {
 		return s, err
 	}
-	return s, d.remember(answer{baseTree, k}, s)
+	if err := d.step("the answer is remembered"); err != nil {
+		return s, err
+	}
+	d.w.disk.remembered[answer{baseTree, k}] = s
+	return s, nil
 }
 
 func (d *driver) runOnce(purpose sallyport.Purpose, tree sallyport.ObjectID, k int) (sallyport.CheckStatus, error) {
