@@ -136,9 +136,6 @@ func (d *driver) remember(ctx context.Context, k sallyport.Check, im *lifecycle.
 	if err != nil || r.Status == sallyport.CheckError || r.Status == sallyport.CheckNotRun {
 		return r, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return r, stateError(path, err)
-	}
 	unlock, err := lockFile(filepath.Dir(path))
 	if err != nil {
 		return r, err

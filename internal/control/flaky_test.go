@@ -10,6 +10,7 @@ import (
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/journal"
 	"sallyport.dev/sallyport/internal/lifecycle"
+	"sallyport.dev/sallyport/internal/testkit"
 )
 
 // mood is a file of the person's package cache that a check asks as well, and that a test can change between two runs
@@ -28,6 +29,7 @@ func (m mood) is(what string) {
 
 func moody(t *testing.T, publish, more string) (*world, mood) {
 	t.Helper()
+	testkit.Programs(t) // before they would be built with an empty cache
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	m := mood{t, filepath.Join(home, ".npm", "_cacache", "mood")}

@@ -20,7 +20,7 @@ import (
 // Open opens the state folder, making it on first use. CodeUnavailable: it cannot be written; CodeCorrupt: the
 // journal is damaged; CodeUnsupported: it is of a newer version.
 func Open(ctx context.Context, cfg Config) (*Control, error) {
-	for _, d := range []string{"", "attempts", "manifests", "quarantine", "repos", "base-checks"} {
+	for _, d := range []string{"", "attempts", "manifests", "quarantine", "repos", "base-checks", "checks"} {
 		if err := os.MkdirAll(filepath.Join(cfg.State, d), 0o700); err != nil {
 			return nil, stateError(filepath.Join(cfg.State, d), err)
 		}

@@ -288,7 +288,8 @@ func record(t *testing.T) (trials []*trial) {
 	return trials
 }
 
-// golden holds the effects that were seen to the list of them.
+// golden holds the effects that were seen to the list of them. A function that makes a call it was never seen to make is a
+// new effect; the same call on something else may be what a slow machine shows once in a while, and is only said.
 func golden(t *testing.T, seen map[string]bool) {
 	t.Helper()
 	const path = "testdata/effects.golden"
@@ -297,11 +298,17 @@ func golden(t *testing.T, seen map[string]bool) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
+	calls := map[string]bool{}
 	for line := range strings.Lines(string(b)) {
-		known[strings.TrimSuffix(line, "\n")] = true
+		line = strings.TrimSuffix(line, "\n")
+		known[line], calls[callOf(line)] = true, true
 	}
 	for _, line := range sorted(seen) {
-		if !known[line] && !*update {
+		switch {
+		case known[line] || *update:
+		case calls[callOf(line)]:
+			t.Logf("on something that %s does not have: %s", path, line)
+		default:
 			t.Errorf("a new effect, which %s does not have (`go test ./test/crash -run TestMatrix -update` adds it, after thought):\n%s", path, line)
 		}
 		known[line] = true
@@ -311,6 +318,14 @@ func golden(t *testing.T, seen map[string]bool) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// callOf is a line of the list without what the call was made on.
+func callOf(line string) string {
+	party, rest, _ := strings.Cut(line, "\t")
+	call, rest, _ := strings.Cut(rest, "\t")
+	_, function, _ := strings.Cut(rest, "\t")
+	return party + " " + call + " " + function
 }
 
 func sorted(m map[string]bool) (all []string) {
