@@ -2,10 +2,12 @@ package cgroup
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +15,8 @@ import (
 	"sallyport.dev/sallyport"
 )
 
-// Entry is the way into a group, as open descriptors: whoever holds it can put processes in, even without
-// any right on the files (the kernel asks for the rights of whoever opened them), and nothing else. The zero
+// Entry is the way into a group, as open descriptors: whoever holds it can put processes in and see which there are, even
+// without any right on the files (the kernel asks for the rights of whoever opened them), and nothing else. The zero
 // Entry leads nowhere: Start then starts outside any group of ours.
 type Entry struct {
 	threads []*os.File // v1: one "tasks" for each hierarchy
@@ -33,7 +35,7 @@ func (g *Group) Entry() (Entry, error) {
 			names = names[1:]
 		}
 		for _, name := range names {
-			f, err := os.OpenFile(filepath.Join(p.dir, name), os.O_WRONLY, 0)
+			f, err := os.OpenFile(filepath.Join(p.dir, name), os.O_RDWR, 0)
 			if err != nil {
 				e.Close()
 				return Entry{}, &sallyport.Error{Op: "open cgroup entry", Code: sallyport.CodeUnavailable, Subject: p.dir, Message: "expected to open " + name, Err: err}
@@ -101,6 +103,27 @@ func (e Entry) Close() {
 
 // IsZero reports an Entry that leads nowhere.
 func (e Entry) IsZero() bool { return len(e.procs) == 0 }
+
+// Processes are the ids of all that is in the group, as the caller's pid namespace numbers them; it costs as much as there
+// is in the group, not on the machine. false: it leads nowhere, or cannot be asked.
+func (e Entry) Processes() (pids []int, ok bool) {
+	if e.IsZero() {
+		return nil, false
+	}
+	f := e.procs[len(e.procs)-1]
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
+	if err != nil {
+		return nil, false
+	}
+	for _, line := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			return nil, false
+		}
+		pids = append(pids, pid)
+	}
+	return pids, true
+}
 
 // MoveThread puts one thread (0: the calling one) into the v1 hierarchies, so that what it forks is born
 // there. The hierarchy of v2 cannot hold a single thread of a process: there it does nothing.

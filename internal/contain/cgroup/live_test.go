@@ -277,12 +277,22 @@ func TestEntryFromConfinedThread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := make()
-			out, ws := enter(t, entryOf(t, g), "forks", p.Apply)
+			e := entryOf(t, g)
+			out, ws := enter(t, e, "forks", p.Apply)
 			if !ws.Exited() || !strings.HasPrefix(out, "started ") || out == "started 0\n" {
 				t.Fatalf("%q %v", out, ws)
 			}
 			if g.Empty() {
 				t.Fatal("what the command started is not in the group")
+			}
+			var said []string
+			pids, ok := e.Processes()
+			for _, pid := range pids {
+				said = append(said, strconv.Itoa(pid))
+			}
+			last := g.parts[len(g.parts)-1]
+			if listed := words(readFile(filepath.Join(last.dir, "cgroup.procs"))); !ok || len(listed) == 0 || !slices.Equal(said, listed) {
+				t.Errorf("the entry names %v, the kernel %v", said, listed)
 			}
 			for _, part := range g.parts {
 				for _, pid := range words(readFile(filepath.Join(part.dir, "cgroup.procs"))) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -78,9 +79,15 @@ func endProcesses(ctx context.Context, dir string, a sallyport.AllocationID) err
 		if time.Now().After(deadline) {
 			return &sallyport.Error{Op: "destroy", Code: sallyport.CodeUnavailable, Subject: string(a), Message: "killed processes are not gone yet; call again"}
 		}
+		// All processes of the machine are looked through again only when these are on their way out.
 		time.Sleep(2 * time.Millisecond)
+		for slices.ContainsFunc(left, stays) && ctx.Err() == nil && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
+
+func stays(id process.ID) bool { return !id.Ending() }
 
 // running are the processes of an Allocation that are not dead yet: those that bear its id, and of those that its keeper
 // recorded the ones on their way out, which bear it no longer. A sandbox's PID 1 stands for all of its namespace. What is

@@ -157,13 +157,20 @@ func (k *keeper) memoryUsed() int64 {
 	return total
 }
 
-// processes are the host's pids of all that runs in the sandbox's pid namespace.
+// processes are the host's pids of all that the command has started. Its cgroup knows them; where there is none, each process
+// of the machine is asked for its pid namespace, and our PID 1 is among them.
 func (k *keeper) processes() (pids []string) {
 	k.mu.Lock()
 	s := k.sandbox
 	k.mu.Unlock()
 	if s == nil {
 		return nil
+	}
+	if held, ok := k.cgroup.Processes(); ok {
+		for _, pid := range held {
+			pids = append(pids, strconv.Itoa(pid))
+		}
+		return pids
 	}
 	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", s.cmd.Process.Pid))
 	if err != nil {
