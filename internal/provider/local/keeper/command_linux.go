@@ -260,6 +260,7 @@ const (
 func (k *keeper) watch(c *command) {
 	l := k.setup.Spec.Limits
 	before := k.space()
+	counted, at := space{}, time.Now() // what the disk had free when its use was last counted, and when
 	runtime := time.NewTimer(positive(l.Time))
 	defer runtime.Stop()
 	every := diskFirst
@@ -277,10 +278,13 @@ func (k *keeper) watch(c *command) {
 			k.end("runtime")
 			return
 		case <-poll.C:
-			began := time.Now()
-			if l.Disk > 0 && (k.diskUsed(l.Disk) > l.Disk || crowds(before, k.space(), l.Disk)) {
-				k.end("disk")
-				return
+			began, now := time.Now(), k.space()
+			if l.Disk > 0 && (!steady(counted, now) || began.Sub(at) >= diskMost) {
+				counted, at = now, began
+				if k.diskUsed(l.Disk) > l.Disk || crowds(before, now, l.Disk) {
+					k.end("disk")
+					return
+				}
 			}
 			if !k.setup.Cgroup.MemoryHeld && l.Memory > 0 && k.memoryUsed() > l.Memory {
 				k.end("memory")

@@ -133,6 +133,15 @@ func (k *keeper) space() space {
 	return space{size: int64(fs.Blocks) * fs.Bsize, free: int64(fs.Bavail) * fs.Bsize}
 }
 
+// steadyWithin is how much less a disk may have free for its use not to be counted anew.
+const steadyWithin = 1 << 20
+
+// steady reports whether nobody can have written much since then: what is written is free no more at once, whether it has a name
+// or not. It spares an idle sandbox the count, of which a thousand take more than a processor.
+func steady(then, now space) bool {
+	return then.size > 0 && then.size == now.size && then.free-now.free < steadyWithin
+}
+
 // crowds reports whether a file system became nearly full since before, by more than limit. Some files no count
 // can find: mapped or sent over a socket, with neither a name nor a descriptor. Others write there too, so this
 // speaks only where the alternative is a machine without space.

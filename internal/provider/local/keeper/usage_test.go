@@ -27,3 +27,25 @@ func TestCrowds(t *testing.T) {
 		}
 	}
 }
+
+// Only where a disk has as much free as when its use was counted may that count stand.
+func TestSteady(t *testing.T) {
+	const g, m = int64(1 << 30), int64(1 << 20)
+	for _, c := range []struct {
+		name      string
+		then, now space
+		want      bool
+	}{
+		{"nothing happened", space{100 * g, 50 * g}, space{100 * g, 50 * g}, true},
+		{"a little was written", space{100 * g, 50 * g}, space{100 * g, 50*g - m/2}, true},
+		{"much was written", space{100 * g, 50 * g}, space{100 * g, 50*g - 2*m}, false},
+		{"something was removed", space{100 * g, 50 * g}, space{100 * g, 51 * g}, true},
+		{"never counted", space{}, space{100 * g, 50 * g}, false},
+		{"size unknown", space{}, space{}, false},
+		{"another disk", space{100 * g, 50 * g}, space{200 * g, 50 * g}, false},
+	} {
+		if got := steady(c.then, c.now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
