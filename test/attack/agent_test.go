@@ -164,11 +164,14 @@ func TestStrangersLookAlike(t *testing.T) {
 		done <- attack(w, "echo new > new; until [ -e /tmp/never ]; do sleep 0.1; [ $((i+=1)) -gt 40 ] && break; done; true")
 	}()
 	var id string
-	for range 200 {
-		time.Sleep(20 * time.Millisecond)
+	for id == "" { // however long a busy machine takes to start it
+		select {
+		case r := <-done:
+			t.Fatalf("no sandbox was seen: %+v", r)
+		case <-time.After(20 * time.Millisecond):
+		}
 		if l, err := filepath.Glob(filepath.Join(w.State, "local/allocations/alc_*/started.json")); err == nil && len(l) > 0 {
 			id = filepath.Base(filepath.Dir(l[0]))
-			break
 		}
 	}
 	fake := exec.Command("/bin/sh")
@@ -178,9 +181,6 @@ func TestStrangersLookAlike(t *testing.T) {
 	w.Must(os.Chmod(dir, 0o755))
 	w.Must(os.WriteFile(filepath.Join(dir, id), []byte("while :; do sleep 1; done\n"), 0o644))
 	fake.Dir, fake.SysProcAttr = dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
-	if id == "" {
-		t.Fatal("no sandbox was seen")
-	}
 	w.Must(fake.Start())
 	defer func() { _ = fake.Process.Kill(); _ = fake.Wait() }()
 	r := <-done
