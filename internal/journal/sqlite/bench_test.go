@@ -13,7 +13,6 @@ import (
 
 func BenchmarkAppend1(b *testing.B)  { benchmarkAppend(b, 1) }
 func BenchmarkAppend16(b *testing.B) { benchmarkAppend(b, 16) }
-func BenchmarkAppend64(b *testing.B) { benchmarkAppend(b, 64) }
 
 // benchmarkAppend: each goroutine drives an Attempt of its own and waits for each append.
 func benchmarkAppend(b *testing.B, workers int) {

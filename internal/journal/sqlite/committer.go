@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"runtime"
 	"sync"
 )
 
@@ -12,22 +11,20 @@ import (
 // other processes wait for the lock.
 const maxBatch = 256
 
-// op is one append, lease change or the like. do runs on the committer's goroutine, and once more where the first time turns
-// out to have been in vain: only what it did last counts.
+// op is one append, lease change or the like. do runs in a savepoint on the committer's goroutine.
 type op struct {
 	ctx  context.Context
-	do   func(*draft) error
+	do   func(*tx) error
 	err  error
 	done chan struct{}
 }
 
 // committer owns the writing connection. It takes whatever waits, runs it in one transaction, and answers
-// everybody after the one commit. While that syncs it drafts the next.
+// everybody after the one commit.
 type committer struct {
 	db    *DB
 	conn  *sql.Conn
 	stmts statements
-	known *known // nil: nothing
 	ops   chan *op
 
 	stop    chan struct{}
@@ -47,7 +44,7 @@ func newCommitter(ctx context.Context, db *DB, c *sql.Conn) (*committer, error) 
 
 // submit waits for do's transaction. If ctx ends before its turn has come nothing is done; once begun it is
 // waited for, because giving up in the middle would leave the outcome unknown.
-func (m *committer) submit(ctx context.Context, do func(*draft) error) error {
+func (m *committer) submit(ctx context.Context, do func(*tx) error) error {
 	o := &op{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
 	case <-m.stop:
@@ -71,106 +68,94 @@ func (m *committer) submit(ctx context.Context, do func(*draft) error) error {
 
 func (m *committer) run() {
 	defer close(m.stopped)
-	for t := m.newTx(); m.gather(t); t = m.transact(t) {
-	}
-}
-
-// gather adds what waits to t, once there is anything. false: the end.
-func (m *committer) gather(t *tx) bool {
-	select {
-	case <-m.stop:
-		return false
-	default:
-	}
-	for len(t.ops) == 0 {
+	for {
 		select {
 		case <-m.stop:
-			return false
+			return
 		case o := <-m.ops:
-			t.add(o)
+			m.transact(m.gather(o))
 		}
 	}
-	for len(t.ops) < maxBatch {
+}
+
+func (m *committer) gather(first *op) []*op {
+	batch := []*op{first}
+	for len(batch) < maxBatch {
 		select {
 		case o := <-m.ops:
-			t.add(o)
-			continue
+			batch = append(batch, o)
 		default:
-		}
-		runtime.Gosched() // those who have just been answered often come again at once
-		if len(m.ops) == 0 {
-			break
+			return batch
 		}
 	}
-	return true
+	return batch
 }
 
-// transact commits t, answers its ops, and returns the next one. The commit is the only commit point: killed before it, none of t
-// is in the journal; after it, all of it is.
-func (m *committer) transact(t *tx) *tx {
-	next, err := m.commit(t)
-	if err != nil {
-		_, _ = m.stmts.rollback.Exec() // SQLite may have rolled back already
-		m.known = nil
-		t.fail(wrap("append", m.db.path, err))
+// transact runs a batch and answers it. The commit is the only commit point: killed before it, none of the
+// batch is in the journal; after it, all of it is.
+func (m *committer) transact(batch []*op) {
+	defer func() {
+		for _, o := range batch {
+			close(o.done)
+		}
+	}()
+	if err := m.begin(); err != nil {
+		fail(batch, err)
+		return
 	}
-	for _, o := range t.ops {
-		close(o.done)
+	t, err := m.newTx()
+	for i := 0; err == nil && i < len(batch); i++ {
+		err = m.one(t, batch[i])
 	}
-	return next
+	if err == nil {
+		err = m.finish(t)
+	}
+	if err == nil {
+		return
+	}
+	_, _ = m.conn.ExecContext(context.Background(), "ROLLBACK") // SQLite may have rolled back already
+	fail(batch, wrap("append", m.db.path, err))
 }
 
-// commit returns the next transaction with what came in while this one was synced.
-func (m *committer) commit(t *tx) (next *tx, err error) {
-	if err = m.begin(t); err == nil {
-		err = t.write()
-	}
-	next = m.newTx()
-	if err != nil {
-		return next, err
-	}
-	synced := make(chan error, 1)
-	go func() { synced <- m.finish() }()
-	for {
-		waiting := m.ops
-		if len(next.ops) == maxBatch {
-			waiting = nil
-		}
-		select {
-		case o := <-waiting:
-			next.add(o)
-		case err := <-synced:
-			return next, err
-		}
-	}
+func (m *committer) begin() error {
+	_, err := m.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE")
+	return wrap("append", m.db.path, err)
 }
 
-// begin takes the write lock. Where somebody else has committed since the last time, or our own last commit failed, nothing that was
-// known counts, and t is drafted anew.
-func (m *committer) begin(t *tx) error {
-	if _, err := m.stmts.begin.Exec(); err != nil {
+// one runs o in a savepoint. An error of o's own goes to o; what is returned condemns the whole batch.
+func (m *committer) one(t *tx, o *op) error {
+	if err := o.ctx.Err(); err != nil {
+		o.err = wrap("append", m.db.path, err)
+		return nil
+	}
+	if err := t.exec(m.stmts.savepoint); err != nil {
 		return err
 	}
-	var version int64
-	if err := m.stmts.readVersion.QueryRow().Scan(&version); err != nil {
-		return err
-	}
-	if m.known == nil || m.known.version != version || m.known.large() {
-		m.known = &known{version: version, rows: newRows()}
-		h := &m.known.head
-		if err := m.stmts.readHead.QueryRow().Scan(&h.seq, &h.hash, &h.fence); err != nil {
-			return err
+	head := t.head
+	o.err = wrap("append", m.db.path, o.do(t))
+	if o.err != nil {
+		t.head = head
+		if err := t.exec(m.stmts.rollback); err != nil {
+			return errors.Join(o.err, err) // SQLite gave the transaction up: disk full, I/O error
 		}
 	}
-	if t.known != m.known {
-		t.redraft(m.known)
-	}
-	return t.broken
+	return t.exec(m.stmts.release)
 }
 
-func (m *committer) finish() error {
-	_, err := m.stmts.commit.Exec()
+func (m *committer) finish(t *tx) error {
+	if err := t.saveHead(); err != nil {
+		return err
+	}
+	_, err := m.conn.ExecContext(context.Background(), "COMMIT")
 	return err
+}
+
+// fail answers all of a batch alike, also those that had been refused: they were judged against events
+// that are now not there.
+func fail(batch []*op, err error) {
+	for _, o := range batch {
+		o.err = err
+	}
 }
 
 func (m *committer) close() error {
@@ -180,7 +165,7 @@ func (m *committer) close() error {
 }
 
 // write is how every change reaches the file.
-func (db *DB) write(ctx context.Context, do func(*draft) error) error {
+func (db *DB) write(ctx context.Context, do func(*tx) error) error {
 	if db.commit == nil {
 		return closedError()
 	}

@@ -4,16 +4,10 @@
 //
 // # Durability
 //
-// WAL with synchronous=FULL: Append returns after the write-ahead log has been synced. Several processes may
-// have the file open; they take turns at the write lock. SQLite's shared-memory index does not work over a
-// network file system, which Open refuses.
-//
-// Concurrent appends of one process share a transaction, and so a sync. Each is drafted in memory, on what
-// those before it have drafted: a refused one leaves nothing. What was kept is then written, each row of a
-// projection once. Rows that were read or written are known to the next transaction as well, which is
-// drafted while the last one syncs. All of that counts only if the transaction, once it has the lock, finds
-// that no other connection has committed since (PRAGMA data_version) and that the last commit has not failed;
-// else its drafts are made anew. Nobody is answered before the commit.
+// WAL with synchronous=FULL: Append returns after the write-ahead log has been synced. Concurrent appends
+// of one process share a transaction, and so a sync; each runs in a savepoint of its own, so that a refused
+// one takes nothing with it. Several processes may have the file open; they take turns at the write lock.
+// SQLite's shared-memory index does not work over a network file system, which Open refuses.
 //
 // # Leases
 //

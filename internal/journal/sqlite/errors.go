@@ -52,20 +52,6 @@ func explain(e *sallyport.Error, primary int, path string) {
 	}
 }
 
-// endsTransaction says whether SQLite may have rolled the transaction back together with the statement that failed
-// (sqlite.org/lang_transaction.html, "Response To Errors Within A Transaction").
-func endsTransaction(err error) bool {
-	var d *driver.Error
-	if !errors.As(err, &d) {
-		return false
-	}
-	switch d.Code() & 0xff {
-	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM, lib.SQLITE_BUSY, lib.SQLITE_INTERRUPT:
-		return true
-	}
-	return false
-}
-
 func corrupt(op, subject, message string) error {
 	return &sallyport.Error{Op: op, Code: sallyport.CodeCorrupt, Subject: subject, Message: message, Hint: "keep the journal's files as they are and compare with the last signed checkpoint"}
 }

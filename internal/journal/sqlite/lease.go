@@ -45,23 +45,22 @@ func (db *DB) swap(ctx context.Context, id sallyport.AttemptID, h journal.Holder
 	if err != nil {
 		return l, false, err
 	}
-	err = db.write(ctx, func(d *draft) error {
+	err = db.write(ctx, func(t *tx) error {
 		won = false
-		now, err := d.lease(id)
+		now, err := t.lease(id)
 		if err != nil {
 			return err
 		}
 		if !journal.Same(now, seen) {
 			return nil
 		}
-		d.head.fence++
-		l = journal.Lease{Attempt: id, Holder: h, Fence: d.head.fence, Until: db.clock() + ttl}
-		if _, err := d.append([]lifecycle.Event{{At: at(db.now()), Type: lifecycle.LeaseAcquired, Attempt: id, Fence: l.Fence, Data: data}}); err != nil {
+		t.head.fence++
+		l = journal.Lease{Attempt: id, Holder: h, Fence: t.head.fence, Until: db.clock() + ttl}
+		if _, err := t.append([]lifecycle.Event{{At: at(db.now()), Type: lifecycle.LeaseAcquired, Attempt: id, Fence: l.Fence, Data: data}}); err != nil {
 			return err
 		}
 		won = true
-		d.hold(journal.Held{Lease: l})
-		return nil
+		return t.saveLease(journal.Held{Lease: l})
 	})
 	if err != nil {
 		return journal.Lease{}, false, err
@@ -76,18 +75,17 @@ func (db *DB) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (jo
 		return journal.Lease{}, &sallyport.Error{Op: "renew lease", Code: sallyport.CodeInvalid, Subject: string(l.Attempt), Message: "expected a positive duration"}
 	}
 	var out journal.Lease
-	err := db.write(ctx, func(d *draft) error {
-		if err := d.current(l); err != nil {
+	err := db.write(ctx, func(t *tx) error {
+		if err := t.current(l); err != nil {
 			return err
 		}
-		r, err := d.lease(l.Attempt)
+		r, err := t.lease(l.Attempt)
 		if err != nil {
 			return err
 		}
 		longer := r.Renewed(db.clock(), ttl)
 		out = longer.Lease
-		d.hold(longer)
-		return nil
+		return t.saveLease(longer)
 	})
 	if err != nil {
 		return journal.Lease{}, err
@@ -101,17 +99,15 @@ func (db *DB) Release(ctx context.Context, l journal.Lease) error {
 	if err != nil {
 		return err
 	}
-	return db.write(ctx, func(d *draft) error {
-		r, err := d.lease(l.Attempt)
+	return db.write(ctx, func(t *tx) error {
+		r, err := t.lease(l.Attempt)
 		if err != nil || r == nil || r.Released || r.Fence != l.Fence {
 			return err
 		}
-		if _, err := d.append([]lifecycle.Event{{At: at(db.now()), Type: lifecycle.LeaseReleased, Attempt: l.Attempt, Fence: l.Fence, Data: data}}); err != nil {
+		if _, err := t.append([]lifecycle.Event{{At: at(db.now()), Type: lifecycle.LeaseReleased, Attempt: l.Attempt, Fence: l.Fence, Data: data}}); err != nil {
 			return err
 		}
-		given := *r
-		given.Released = true
-		d.hold(given)
-		return nil
+		r.Released = true
+		return t.saveLease(*r)
 	})
 }

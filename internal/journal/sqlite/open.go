@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	driver "modernc.org/sqlite"
-
 	"sallyport.dev/sallyport"
 	"sallyport.dev/sallyport/internal/journal"
 )
@@ -92,10 +90,6 @@ func (o *Options) fill() error {
 }
 
 func (db *DB) connect(busy time.Duration) error {
-	// As durable as fsync, without waiting for the file's time stamps; SQLite's own builds for Linux do it. For the whole process.
-	if _, err := driver.Fdatasync(true); err != nil {
-		return wrap("open journal", db.path, err)
-	}
 	ctx := context.Background()
 	w, err := sql.Open("sqlite", dsn(db.path, busy, "_txlock=immediate"))
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 
 const selectLease = `SELECT attempt, fence, holder, until_ns, released FROM leases WHERE attempt = ?`
 
-// encodeState splits a State into its row's state and changes, which are empty where the State has none (attemptRow.state).
+// encodeState splits a State into its row's state and changes. The changes of a big import are not read,
+// nor written again, with every later event: a State that a transaction loaded has none (nil), and as the
+// fold never makes them nil, nil means that they are as they were. changes is then empty.
 func encodeState(s lifecycle.State) (state, changes string, err error) {
 	if s.Report.Changes != nil {
 		b, err := json.Marshal(s.Report.Changes)
@@ -22,20 +24,14 @@ func encodeState(s lifecycle.State) (state, changes string, err error) {
 		}
 		changes = string(b)
 	}
-	b, err := json.Marshal(withoutChanges(s))
-	return string(b), changes, err
-}
-
-// withoutChanges is s with its changes left to their own row: the many of a big import are not read, nor written again, with
-// every later event.
-func withoutChanges(s lifecycle.State) lifecycle.State {
 	s.Report.Changes = nil
 	if s.Imported != nil {
 		im := *s.Imported
 		im.Changes = nil
 		s.Imported = &im
 	}
-	return s
+	b, err := json.Marshal(s)
+	return string(b), changes, err
 }
 
 // decodeState is the inverse; changes may be left empty.

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -52,47 +52,6 @@ func hashOf(e lifecycle.Event) (sallyport.Digest, error) {
 	return sallyport.Sum(c), nil
 }
 
-// chainHash is hashOf for an event whose data is what canonical made: the canonical form can then be written down, without
-// one more parse. hashOf is what Check asks.
-func chainHash(e lifecycle.Event) (sallyport.Digest, error) {
-	for _, s := range []string{e.At, string(e.Type), string(e.Attempt), string(e.Allocation), string(e.Prev)} {
-		if !verbatim(s) {
-			return hashOf(e)
-		}
-	}
-	b := make([]byte, 0, 512+len(e.Data))
-	text := func(key, s string) {
-		b = append(append(append(append(b, key...), '"'), s...), '"', ',')
-	}
-	b = append(b, '{')
-	if e.Allocation != "" {
-		text(`"allocation":`, string(e.Allocation))
-	}
-	text(`"at":`, e.At)
-	if e.Attempt != "" {
-		text(`"attempt":`, string(e.Attempt))
-	}
-	b = append(append(b, `"data":`...), e.Data...)
-	b = strconv.AppendInt(append(b, `,"fence":`...), e.Fence, 10)
-	b = append(b, ',')
-	text(`"prev":`, string(e.Prev))
-	b = strconv.AppendInt(append(b, `"seq":`...), e.Seq, 10)
-	b = append(b, ',')
-	text(`"type":`, string(e.Type))
-	b[len(b)-1] = '}'
-	return sallyport.Sum(b), nil
-}
-
-// verbatim says whether s stands in JSON as it is.
-func verbatim(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // canonical is the payload as it is stored and hashed. CodeInvalid for what cannot be kept exactly.
 func canonical(rec journal.Record) (json.RawMessage, error) {
 	b, err := json.Marshal(rec.Data)
@@ -116,39 +75,32 @@ func canonical(rec journal.Record) (json.RawMessage, error) {
 	return c[1 : len(c)-1], nil
 }
 
-// exactNumbers takes what json.Marshal made.
 func exactNumbers(b []byte) error {
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			for i++; b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	for {
+		t, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		n, ok := t.(json.Number)
+		if !ok {
+			continue
+		}
+		if bytes.ContainsAny([]byte(n), ".eE") {
+			// From 1e21 on the canonical form has an exponent again; below it is an integer, which has to be exact.
+			if f, err := n.Float64(); err == nil && math.Abs(f) > maxInt && math.Abs(f) < 1e21 {
+				return errors.New(n.String() + " is beyond ±(2^53-1)")
 			}
-		case c == '-' || '0' <= c && c <= '9':
-			n := len(b[i:]) - len(bytes.TrimLeft(b[i:], "+-.eE0123456789"))
-			if err := exactNumber(string(b[i : i+n])); err != nil {
-				return err
-			}
-			i += n - 1
+			continue
+		}
+		if i, err := n.Int64(); err != nil || i > maxInt || i < -maxInt {
+			return errors.New(n.String() + " is beyond ±(2^53-1)")
 		}
 	}
-	return nil
-}
-
-func exactNumber(n string) error {
-	if strings.ContainsAny(n, ".eE") {
-		// From 1e21 on the canonical form has an exponent again; below it is an integer, which has to be exact.
-		if f, err := strconv.ParseFloat(n, 64); err == nil && math.Abs(f) > maxInt && math.Abs(f) < 1e21 {
-			return errors.New(n + " is beyond ±(2^53-1)")
-		}
-		return nil
-	}
-	if i, err := strconv.ParseInt(n, 10, 64); err != nil || i > maxInt || i < -maxInt {
-		return errors.New(n + " is beyond ±(2^53-1)")
-	}
-	return nil
 }
 
 func at(t time.Time) string { return t.UTC().Format(atLayout) }

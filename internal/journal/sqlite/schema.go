@@ -69,21 +69,6 @@ var migrations = []string{
 		until_ns INTEGER NOT NULL, -- CLOCK_BOOTTIME of the holder's boot
 		released INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;`,
-
-	// 2: attempts by number. A state is longer than what a row in an index may hold beside its page (a quarter of it), so each one
-	// took a page of its own, and a look for its key read through the states of others.
-	`CREATE TABLE attempts_2 (
-		id         TEXT    NOT NULL UNIQUE,
-		created    INTEGER PRIMARY KEY, -- seq of attempt.created
-		work_order TEXT    NOT NULL,
-		ended      INTEGER NOT NULL,
-		state      TEXT    NOT NULL     -- JSON of lifecycle.State without its changes
-	) STRICT;
-	INSERT INTO attempts_2 SELECT id, created, work_order, ended, state FROM attempts ORDER BY created;
-	DROP TABLE attempts;
-	ALTER TABLE attempts_2 RENAME TO attempts;
-	CREATE INDEX attempts_live ON attempts (created) WHERE ended = 0;
-	CREATE INDEX attempts_work_order ON attempts (work_order, created);`,
 }
 
 // migrate makes an empty file a journal, or an older journal a current one, in one transaction: killed

@@ -13,16 +13,14 @@ import (
 
 // statements are prepared once on the committer's connection.
 type statements struct {
-	begin, commit, rollback    *sql.Stmt
-	readVersion                *sql.Stmt
-	readHead, writeHead        *sql.Stmt
-	insertEvent                *sql.Stmt
-	readAttempt, insertAttempt *sql.Stmt
-	writeState, writeEnded     *sql.Stmt
-	writeChanges               *sql.Stmt
-	readAllocation, writeAlloc *sql.Stmt
-	readLease, writeLease      *sql.Stmt
-	all                        []*sql.Stmt
+	savepoint, rollback, release *sql.Stmt
+	readHead, writeHead          *sql.Stmt
+	insertEvent                  *sql.Stmt
+	readAttempt, writeAttempt    *sql.Stmt
+	writeChanges                 *sql.Stmt
+	readAllocation, writeAlloc   *sql.Stmt
+	readLease, writeLease        *sql.Stmt
+	all                          []*sql.Stmt
 }
 
 func prepare(ctx context.Context, c *sql.Conn) (statements, error) {
@@ -31,17 +29,15 @@ func prepare(ctx context.Context, c *sql.Conn) (statements, error) {
 		to  **sql.Stmt
 		sql string
 	}{
-		{&s.begin, `BEGIN IMMEDIATE`},
-		{&s.commit, `COMMIT`},
-		{&s.rollback, `ROLLBACK`},
-		{&s.readVersion, `PRAGMA data_version`},
+		{&s.savepoint, `SAVEPOINT one`},
+		{&s.rollback, `ROLLBACK TO one`},
+		{&s.release, `RELEASE one`},
 		{&s.readHead, `SELECT seq, hash, fence FROM head`},
 		{&s.writeHead, `UPDATE head SET seq = ?, hash = ?, fence = ?`},
 		{&s.insertEvent, `INSERT INTO events (seq, at, type, attempt, allocation, fence, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.readAttempt, `SELECT created, ended, state FROM attempts WHERE id = ?`},
-		{&s.insertAttempt, `INSERT INTO attempts (id, created, work_order, ended, state) VALUES (?, ?, ?, ?, ?)`},
-		{&s.writeState, `UPDATE attempts SET state = ? WHERE created = ?`}, // apart from ended, which is in an index
-		{&s.writeEnded, `UPDATE attempts SET ended = ? WHERE created = ?`},
+		{&s.readAttempt, `SELECT created, state FROM attempts WHERE id = ?`},
+		{&s.writeAttempt, `INSERT INTO attempts (id, created, work_order, ended, state) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET ended = excluded.ended, state = excluded.state`},
 		{&s.writeChanges, `INSERT INTO changes (attempt, body) VALUES (?, ?) ON CONFLICT (attempt) DO UPDATE SET body = excluded.body`},
 		{&s.readAllocation, `SELECT intended, body FROM allocations WHERE id = ?`},
 		{&s.writeAlloc, `INSERT INTO allocations (id, intended, attempt, open, body) VALUES (?, ?, ?, ?, ?)
@@ -75,132 +71,19 @@ type head struct {
 	fence int64
 }
 
-// tx is one transaction: its ops, and what the drafts that were kept say together, each row once, to be written at its end. It
-// can be drafted before it has begun, on what is known: committer.begin tells whether that held.
+// tx is the committer's open transaction.
 type tx struct {
-	db      *DB
-	stmts   *statements
-	ops     []*op
-	known   *known // nil: nothing can be drafted yet
-	written head   // the file's
-	events  []lifecycle.Event
-	changed rows
-	broken  error // condemns all ops
+	db    *DB
+	stmts *statements
+	head  head
+	saved head
 }
 
-func (m *committer) newTx() *tx {
+func (m *committer) newTx() (*tx, error) {
 	t := &tx{db: m.db, stmts: &m.stmts}
-	t.rest(m.known)
-	return t
-}
-
-// rest drops all drafts and has the next ones rest on k.
-func (t *tx) rest(k *known) {
-	t.known, t.events, t.changed, t.broken = k, nil, newRows(), nil
-	if k != nil {
-		t.written = k.head
-	}
-}
-
-func (t *tx) redraft(k *known) {
-	t.rest(k)
-	for _, o := range t.ops {
-		t.draft(o)
-	}
-}
-
-func (t *tx) add(o *op) {
-	t.ops = append(t.ops, o)
-	if t.known != nil {
-		t.draft(o)
-	}
-}
-
-// draft has o drafted, and keeps it if o is content.
-func (t *tx) draft(o *op) {
-	err := o.ctx.Err()
-	if err == nil {
-		d := &draft{tx: t, head: t.known.head, rows: newRows()}
-		if err = o.do(d); err == nil {
-			t.keep(d)
-		}
-	}
-	o.err = wrap("append", t.db.path, err)
-	if endsTransaction(err) {
-		t.broken = err
-	}
-}
-
-// keep takes over what a draft says.
-func (t *tx) keep(d *draft) {
-	t.known.head = d.head
-	t.known.take(d.rows)
-	t.changed.take(d.rows)
-	t.events = append(t.events, d.events...)
-}
-
-// fail answers all ops alike, also those that had been refused: they were judged against events that are now not there.
-func (t *tx) fail(err error) {
-	for _, o := range t.ops {
-		o.err = err
-	}
-}
-
-// write puts it all into the file. An error condemns the transaction.
-func (t *tx) write() error {
-	for _, e := range t.events {
-		if err := t.exec(t.stmts.insertEvent, e.Seq, e.At, string(e.Type), string(e.Attempt), string(e.Allocation), e.Fence, string(e.Data), string(e.Prev), string(e.Hash)); err != nil {
-			return err
-		}
-	}
-	for id, r := range t.changed.attempts {
-		if err := t.writeAttempt(id, r); err != nil {
-			return err
-		}
-	}
-	for id, r := range t.changed.allocations {
-		text, err := r.text()
-		if err != nil {
-			return err
-		}
-		if err := t.exec(t.stmts.writeAlloc, string(id), r.intended, string(r.Attempt), r.Open(), text); err != nil {
-			return err
-		}
-	}
-	for id, l := range t.changed.leases {
-		h, err := json.Marshal(l.Holder)
-		if err != nil {
-			return err
-		}
-		if err := t.exec(t.stmts.writeLease, string(id), l.Fence, string(h), int64(l.Until), l.Released); err != nil {
-			return err
-		}
-	}
-	h := t.known.head
-	if h == t.written {
-		return nil
-	}
-	return t.exec(t.stmts.writeHead, h.seq, string(h.hash), h.fence)
-}
-
-func (t *tx) writeAttempt(id sallyport.AttemptID, r *attemptRow) error {
-	if r.changes != "" {
-		if err := t.exec(t.stmts.writeChanges, string(id), r.changes); err != nil {
-			return err
-		}
-		r.changes = "" // the file has them now
-	}
-	was, ended := r.stored, r.state.Settled()
-	r.stored = stored{true, ended}
-	if !was.exists {
-		return t.exec(t.stmts.insertAttempt, string(id), r.created, string(r.state.Report.WorkOrder), ended, r.text)
-	}
-	if ended != was.ended {
-		if err := t.exec(t.stmts.writeEnded, ended, r.created); err != nil {
-			return err
-		}
-	}
-	return t.exec(t.stmts.writeState, r.text, r.created)
+	err := m.stmts.readHead.QueryRow().Scan(&t.head.seq, &t.head.hash, &t.head.fence)
+	t.saved = t.head
+	return t, err
 }
 
 func (t *tx) exec(st *sql.Stmt, args ...any) error {
@@ -208,52 +91,84 @@ func (t *tx) exec(st *sql.Stmt, args ...any) error {
 	return err
 }
 
-func (t *tx) attempt(id sallyport.AttemptID) (*attemptRow, error) {
-	if r := t.known.attempts[id]; r != nil {
-		return r, nil
+func (t *tx) saveHead() error {
+	if t.head == t.saved {
+		return nil
 	}
-	r := &attemptRow{stored: stored{exists: true}}
-	switch err := t.stmts.readAttempt.QueryRow(string(id)).Scan(&r.created, &r.stored.ended, &r.text); {
-	case errors.Is(err, sql.ErrNoRows):
-		return &attemptRow{}, nil
-	case err != nil:
-		return nil, err
-	}
-	var err error
-	if r.state, err = decodeState(t.db.path, r.text, ""); err != nil {
-		return nil, err
-	}
-	t.known.attempts[id] = r
-	return r, nil
+	return t.exec(t.stmts.writeHead, t.head.seq, string(t.head.hash), t.head.fence)
 }
 
-func (t *tx) allocation(id sallyport.AllocationID) (*allocationRow, error) {
-	if r := t.known.allocations[id]; r != nil {
-		return r, nil
+// chain gives e its place in the log and inserts it.
+func (t *tx) chain(e lifecycle.Event) (lifecycle.Event, error) {
+	e.Seq, e.Prev = t.head.seq+1, t.head.hash
+	h, err := hashOf(e)
+	if err != nil {
+		return e, err
 	}
-	r := &allocationRow{}
+	e.Hash = h
+	if err := t.exec(t.stmts.insertEvent, e.Seq, e.At, string(e.Type), string(e.Attempt), string(e.Allocation), e.Fence, string(e.Data), string(e.Prev), string(e.Hash)); err != nil {
+		return e, err
+	}
+	t.head.seq, t.head.hash = e.Seq, e.Hash
+	return e, nil
+}
+
+// attempt loads a projection without its Allocations and changes; the zero State where there is none.
+func (t *tx) attempt(id sallyport.AttemptID) (created int64, s lifecycle.State, err error) {
 	var text string
-	switch err := t.stmts.readAllocation.QueryRow(string(id)).Scan(&r.intended, &text); {
+	switch err := t.stmts.readAttempt.QueryRow(string(id)).Scan(&created, &text); {
 	case errors.Is(err, sql.ErrNoRows):
-		return r, nil
+		return 0, s, nil
 	case err != nil:
-		return nil, err
+		return 0, s, err
 	}
-	var err error
-	if r.Allocation, err = decodeAllocation(t.db.path, text); err != nil {
-		return nil, err
-	}
-	t.known.allocations[id] = r
-	return r, nil
+	s, err = decodeState(t.db.path, text, "")
+	return created, s, err
 }
 
+func (t *tx) saveAttempt(created int64, s lifecycle.State) error {
+	state, changes, err := encodeState(s)
+	if err != nil {
+		return err
+	}
+	r := s.Report
+	if changes != "" {
+		if err := t.exec(t.stmts.writeChanges, string(r.Attempt), changes); err != nil {
+			return err
+		}
+	}
+	return t.exec(t.stmts.writeAttempt, string(r.Attempt), created, string(r.WorkOrder), s.Settled(), state)
+}
+
+func (t *tx) allocation(id sallyport.AllocationID) (intended int64, a lifecycle.Allocation, err error) {
+	var text string
+	switch err := t.stmts.readAllocation.QueryRow(string(id)).Scan(&intended, &text); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, a, nil
+	case err != nil:
+		return 0, a, err
+	}
+	a, err = decodeAllocation(t.db.path, text)
+	return intended, a, err
+}
+
+func (t *tx) saveAllocation(intended int64, a lifecycle.Allocation) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return t.exec(t.stmts.writeAlloc, string(a.ID), intended, string(a.Attempt), a.Open(), string(text))
+}
+
+// lease is the last lease of an Attempt, nil where there never was one.
 func (t *tx) lease(id sallyport.AttemptID) (*journal.Held, error) {
-	if l, ok := t.known.leases[id]; ok {
-		return l, nil
+	return scanLease(t.stmts.readLease.QueryRow(string(id)))
+}
+
+func (t *tx) saveLease(r journal.Held) error {
+	h, err := json.Marshal(r.Holder)
+	if err != nil {
+		return err
 	}
-	l, err := scanLease(t.stmts.readLease.QueryRow(string(id)))
-	if err == nil {
-		t.known.leases[id] = l
-	}
-	return l, err
+	return t.exec(t.stmts.writeLease, string(r.Attempt), r.Fence, string(h), int64(r.Until), r.Released)
 }
