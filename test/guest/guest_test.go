@@ -264,8 +264,8 @@ func (s session) observe(t *testing.T, seconds, refused string) func() string {
 }
 
 func (s session) testAccepted(t *testing.T) {
-	seen := s.observe(t, "2.25", "0")
-	o := s.attempt(t, leaf, "better", "sleep 2.25; echo better > text", 0)
+	seen := s.observe(t, "12.25", "0") // long enough to be read by a busy emulator
+	o := s.attempt(t, leaf, "better", "sleep 12.25; echo better > text", 0)
 	held(t, o.Layers)
 	if o.State != "accepted" || o.Decision != "accepted" || o.Branch != "sallyport/better" || o.Agent.By != "keeper" || len(o.Checks) != 1 || o.Checks[0].Status != "passed" || o.Checks[0].BaseStatus != "failed" {
 		t.Errorf("%+v", o)
